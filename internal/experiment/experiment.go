@@ -1,0 +1,112 @@
+// Package experiment holds the study's plain data: what is asked (Experiment, Arm, Load, Probe),
+// what is run (Trial), and what comes back (Record and its parts). It parses and validates
+// experiment files and plans their trials; it touches no file, clock or process.
+package experiment
+
+import (
+	"time"
+
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// An Experiment is a question and the arms that answer it.
+type Experiment struct {
+	Name     string `json:"name"`
+	Question string `json:"question,omitempty"`
+	Reps     int    `json:"reps"` // trials per arm, ≥ 1
+	Seed     uint64 `json:"seed"` // orders the trials; 0 is a seed like any other
+	Quick    bool   `json:"quick,omitempty"`
+	Arms     []Arm  `json:"arms"`
+	// Expect holds the expectations in the order of the file. One that is not met makes exit status 3.
+	Expect []Expectation `json:"expect,omitempty"`
+	// Notes are remarks for whoever reads the result, printed with the table: what a kernel stands
+	// in for, what the experiment can't show.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// An Arm is one set of conditions. Every field is filled in by Parse: defaults, the experiment's
+// own load, probe and duration, and what like: inherits are resolved there.
+type Arm struct {
+	Name   string   `json:"name"`
+	Kernel string   `json:"kernel"`           // a kimage spec: debian:…, deb:…, file:…, host, tree:…
+	Config Config   `json:"config,omitzero"`  // wishes for a kernel built from a tree
+	Patch  []string `json:"patch,omitempty"`  // patches for a kernel built from a tree
+	Boot   []string `json:"boot,omitempty"`   // kernel parameters, appended last
+	VCPUs  int      `json:"vcpus"`            // virtual CPUs, ≥ 2; default 2
+	Memory int      `json:"memory,omitempty"` // MiB; 0 lets the backend choose
+	// Preempt is the model wished for at run time. Under PREEMPT_DYNAMIC it becomes preempt= on the
+	// command line; elsewhere the kernel must have it by itself. Empty: as the kernel boots.
+	Preempt rcu.Preemption `json:"preempt,omitempty"`
+	// Threaded is the NAPI mode of the device under load: true runs its poll in a kthread
+	// (/sys/class/net/*/threaded, since 5.12), false in softirq. Default true.
+	Threaded bool `json:"threaded"`
+	// StallTimeout and ExpStallTimeout are RCU's stall timeouts (rcupdate.rcu_cpu_stall_timeout,
+	// whole seconds 3…300; rcupdate.rcu_exp_cpu_stall_timeout, milliseconds). Zero: the kernel's own.
+	StallTimeout    time.Duration `json:"stall_timeout,omitempty"`
+	ExpStallTimeout time.Duration `json:"exp_stall_timeout,omitempty"`
+	Load            Load          `json:"load"`
+	Probe           Probe         `json:"probe"`
+	// Duration is how long the trial measures, from the start of the load; it is at least
+	// Load.Hold. A probe still blocked at its end is censored. Default: Hold + 3 s, or 10 s without
+	// a Hold.
+	Duration time.Duration `json:"duration"`
+}
+
+// A Config is what a kernel built from a tree should be configured with.
+type Config struct {
+	Preempt rcu.Preemption `json:"preempt,omitempty"`
+	HZ      int            `json:"hz,omitempty"`
+}
+
+// A LoadKind names a way to keep a NAPI busy.
+type LoadKind string
+
+// The loads. Bounce keeps Inflight frames between a veth pair by XDP redirection; Flood sends
+// frames through AF_PACKET without a pace, to be above the band; None is the idle control.
+const (
+	Bounce LoadKind = "bounce"
+	Flood  LoadKind = "flood"
+	NoLoad LoadKind = "none"
+)
+
+// A Load says what keeps the NAPI under test busy, and for how long.
+type Load struct {
+	Kind LoadKind `json:"kind"`
+	// Inflight is Bounce's number of frames in the loop, 1…256, default 1. XDP flushes redirects in
+	// bulks of 16 (DEV_MAP_BULK_SIZE), so up to 16 is in the band, more is above it.
+	Inflight int `json:"inflight,omitempty"`
+	// Hold is how long the load lasts; the BPF program's own deadline ends it. Default 30 s.
+	Hold time.Duration `json:"hold,omitempty"`
+	// CPU is where the load runs. LastCPU, the default, is the highest that is online.
+	CPU int `json:"cpu"`
+}
+
+// LastCPU asks for the highest online CPU: the lowest usually serves the console and the timers.
+const LastCPU = -1
+
+// The probe's operations. LinkDel is the one that is asked for; Membarrier (one normal grace
+// period) and RCUBarrier (one rcu_barrier) run beside it once a second.
+const (
+	LinkDel    = "link-del"
+	Membarrier = "membarrier"
+	RCUBarrier = "rcu-barrier"
+)
+
+// A Probe is the operation that is timed again and again.
+type Probe struct {
+	Op     string `json:"op"`               // LinkDel, Membarrier or RCUBarrier; default LinkDel
+	Device string `json:"device,omitempty"` // dummy, veth or vlan; default dummy; LinkDel only
+	// Every is the pause between the end of one operation and the start of the next. Default 250 ms.
+	Every time.Duration `json:"every"`
+}
+
+// A Trial is one run of one arm on one target.
+type Trial struct {
+	Index int    `json:"index"` // place in the plan, from 0
+	Rep   int    `json:"rep"`   // repetition of its arm, from 1
+	Seed  uint64 `json:"seed"`  // for whatever the trial draws at random
+	Arm   Arm    `json:"arm"`
+}
+
+// ID names the trial within its run and is its folder's name: "003-stock-1".
+func (t Trial) ID() string { return trialID(t) }
