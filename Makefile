@@ -1,0 +1,68 @@
+# The work on this repository, by name. `make repro` and `make test` set up what they need on a Debian
+# machine that has Go, git and make; everything else assumes that one of them ran.
+
+GO       ?= go
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+AGENTS   := internal/kimage/agents
+# What a guest can be; GOARM only matters to arm.
+GUESTS   := amd64 arm arm64
+CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsle/softfloat linux/riscv64
+
+.PHONY: repro test check bench build agents cross man clean need-vm need-test fuzz
+
+repro: need-vm build
+	bin/napistall run mainline
+
+# All tests, those in VMs too. Packages run one after another: two VMs side by side on two cores
+# would stall each other.
+test: need-vm need-test build lint
+	NAPISTALL_MUST=qemu-x86,qemu-arm,root $(GO) test -race -p 1 -timeout 50m ./...
+
+check: agents lint
+	$(GO) test -race -short ./...
+
+lint:
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt'ed:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Each fuzz target for a minute.
+fuzz:
+	@set -e; for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 60s $$p; done; done
+
+build: agents
+	$(BUILD) -o bin/napistall ./cmd/napistall
+
+# The guest's side: this same program for each guest architecture, without the embedded others.
+agents:
+	@for a in $(GUESTS); do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$a GOARM=7 $(GO) build -trimpath -tags agent \
+	    -ldflags '$(LDFLAGS)' -o bin/agent-$$a ./cmd/napistall || exit 1; \
+	  gz=$(AGENTS)/napistall-agent-$$a.gz; \
+	  if [ ! -e $$gz ] || [ bin/agent-$$a -nt $$gz ]; then gzip -n9 <bin/agent-$$a >$$gz.new && mv $$gz.new $$gz || exit 1; fi; done
+
+cross: agents
+	@for t in $(CROSS); do set -- $$(echo $$t | tr / ' '); \
+	  out=bin/napistall-$$1-$$2$${3:+-$$3}; echo $$out; \
+	  case $$2 in arm) export GOARM=$$3;; mips*) export GOMIPS=$$3;; esac; \
+	  GOOS=$$1 GOARCH=$$2 $(BUILD) -o $$out ./cmd/napistall || exit 1; done
+
+man: build
+	bin/napistall man bin/man
+
+need-vm:
+	@scripts/need qemu-system-x86_64=qemu-system-x86 qemu-system-arm=qemu-system-arm
+
+# The race detector needs a C compiler.
+need-test:
+	@scripts/need gcc=gcc
+
+clean:
+	rm -rf bin $(AGENTS)/*.gz
