@@ -13,10 +13,12 @@ import (
 type Experiment struct {
 	Name     string `json:"name"`
 	Question string `json:"question,omitempty"`
-	Reps     int    `json:"reps"` // trials per arm, ≥ 1
-	Seed     uint64 `json:"seed"` // orders the trials; 0 is a seed like any other
-	Quick    bool   `json:"quick,omitempty"`
-	Arms     []Arm  `json:"arms"`
+	Reps     int    `json:"reps"`            // trials per arm, ≥ 1
+	Seed     uint64 `json:"seed"`            // orders the trials; 0 is a seed like any other
+	Quick    bool   `json:"quick,omitempty"` // shortened by Shorten
+	// QuickHold is the longest hold that Shorten leaves, where the file states one.
+	QuickHold time.Duration `json:"quick_hold,omitempty"`
+	Arms      []Arm         `json:"arms"`
 	// Expect holds the expectations in the order of the file. One that is not met makes exit status 3.
 	Expect []Expectation `json:"expect,omitempty"`
 	// Notes are remarks for whoever reads the result, printed with the table: what a kernel stands
@@ -27,13 +29,15 @@ type Experiment struct {
 // An Arm is one set of conditions. Every field is filled in by Parse: defaults, the experiment's
 // own load, probe and duration, and what like: inherits are resolved there.
 type Arm struct {
-	Name   string   `json:"name"`
-	Kernel string   `json:"kernel"`           // a kimage spec: debian:…, deb:…, file:…, host, tree:…
-	Config Config   `json:"config,omitzero"`  // wishes for a kernel built from a tree
-	Patch  []string `json:"patch,omitempty"`  // patches for a kernel built from a tree
-	Boot   []string `json:"boot,omitempty"`   // kernel parameters, appended last
-	VCPUs  int      `json:"vcpus"`            // virtual CPUs, ≥ 2; default 2
-	Memory int      `json:"memory,omitempty"` // MiB; 0 lets the backend choose
+	Name   string `json:"name"`
+	Kernel string `json:"kernel"` // a kimage spec: debian:…, deb:…, file:…, host, tree:…, debian-source:…
+	// KernelElse are the kernels to take, in this order, where Kernel can't be had.
+	KernelElse []string `json:"kernel_else,omitempty"`
+	Config     Config   `json:"config,omitzero"`  // wishes for a kernel built from a tree
+	Patch      []string `json:"patch,omitempty"`  // patches for a kernel built from a tree
+	Boot       []string `json:"boot,omitempty"`   // kernel parameters, appended last
+	VCPUs      int      `json:"vcpus"`            // virtual CPUs, ≥ 2; default 2
+	Memory     int      `json:"memory,omitempty"` // MiB; 0 lets the backend choose
 	// Preempt is the model wished for at run time. Under PREEMPT_DYNAMIC it becomes preempt= on the
 	// command line; elsewhere the kernel must have it by itself. Empty: as the kernel boots.
 	Preempt rcu.Preemption `json:"preempt,omitempty"`
