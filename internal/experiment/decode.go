@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -127,8 +128,30 @@ func scalar(n ast.Node) (text string, at pos, ok bool) {
 		return n.Value.Value, place(n), true
 	case *ast.IntegerNode, *ast.FloatNode:
 		return n.GetToken().Value, place(n), true
+	case *ast.MappingNode:
+		return rejoined(n)
 	}
 	return "", pos{}, false
+}
+
+// rejoined undoes the YAML parser's taking {kernel: [debian:sid]} for {kernel: [{debian: sid}]}: a colon with
+// nothing around it is part of a plain scalar. It goes when goccy/go-yaml does so inside flow mappings
+// (https://github.com/goccy/go-yaml/issues/832).
+func rejoined(n *ast.MappingNode) (text string, at pos, ok bool) {
+	if n.IsFlowStyle || len(n.Values) != 1 {
+		return "", pos{}, false
+	}
+	kv := n.Values[0]
+	key, at, ok := scalar(kv.Key)
+	if !ok {
+		return "", pos{}, false
+	}
+	val, valAt, ok := scalar(kv.Value)
+	colon := at.right(utf8.RuneCountInString(key))
+	if !ok || tokenPlace(kv.Start) != colon || valAt != colon.right(1) {
+		return "", pos{}, false
+	}
+	return key + ":" + val, at, true
 }
 
 // text reads one line of text that isn't empty.

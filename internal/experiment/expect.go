@@ -157,6 +157,8 @@ func (t *expectationText) isOneOf(w word, what string, names []string) bool {
 		return true
 	case w.text == "":
 		t.mistake(w.at, "want "+orList(names), "the expectation ends before its %s", what)
+	case strings.ContainsAny(w.text, "<>=!*/:"):
+		t.mistake(w.at, "want "+orList(names), "%s is no %s", clip(w.text), what)
 	default:
 		t.mistake(w.at, choose(w.text, names), "unknown %s %s", what, clip(w.text))
 	}
@@ -228,11 +230,20 @@ func (t *expectationText) value(x *Expectation, arm Arm) (ok bool) {
 	w := t.next()
 	n, err := strconv.ParseUint(w.text, 10, 31)
 	if err != nil {
-		t.mistake(w.at, "want a whole number", "%s is a count, not %q", x.Quantity, clip(w.text))
+		t.noValue(w, "a whole number", "a count")
 		return false
 	}
 	x.Count = int(n)
 	return true
+}
+
+// noValue notes that w, on the right-hand side, is not the kind of value that the quantity has.
+func (t *expectationText) noValue(w word, want, kind string) {
+	if w.text == "" {
+		t.mistake(w.at, "want "+want, "the expectation ends before its value")
+		return
+	}
+	t.mistake(w.at, "want "+want, "%q is not %s", clip(w.text), kind)
 }
 
 // length reads a duration, FACTOR*hold, hold/DIVISOR or hold.
@@ -255,7 +266,7 @@ func (t *expectationText) length(x *Expectation, arm Arm) bool {
 		if x.Duration, err = time.ParseDuration(w.text); err == nil && x.Duration >= 0 {
 			return true
 		}
-		t.mistake(w.at, "want "+wantLength, "%s is a length of time, not %q", x.Quantity, clip(w.text))
+		t.noValue(w, wantLength, "a length of time")
 		return false
 	}
 	if err != nil || !(factor > 0 && factor <= maxHoldFactor) {
@@ -280,6 +291,15 @@ func (t *expectationText) take(sign string) bool {
 	return true
 }
 
+// sign takes the next word, which has to be sign.
+func (t *expectationText) sign(sign string) bool {
+	if t.take(sign) {
+		return true
+	}
+	t.mistake(t.next().at, wantExpectation, "%q is missing here", sign)
+	return false
+}
+
 // ofHold returns the duration that x's factor makes of hold, to the microsecond.
 func (x Expectation) ofHold(hold time.Duration) time.Duration {
 	return time.Duration(math.Round(x.HoldFactor*float64(hold.Microseconds()))) * time.Microsecond
@@ -292,7 +312,7 @@ func (t *expectationText) comparison() (x Expectation, ok bool) {
 	if !ok {
 		return x, false
 	}
-	if _, ok = t.oneOf("vs", []string{"vs"}); !ok {
+	if !t.sign("vs") {
 		return x, false
 	}
 	second := t.next()
@@ -305,7 +325,7 @@ func (t *expectationText) comparison() (x Expectation, ok bool) {
 		return x, false
 	}
 	x = Expectation{Arm: a.Name, Vs: b.Name}
-	if _, ok = t.oneOf("colon", []string{":"}); !ok {
+	if !t.sign(":") {
 		return x, false
 	}
 	ordered := quantities()[:len(quantities())-1] // a band is neither lower nor higher

@@ -167,7 +167,7 @@ func (p probeText) over(base probeText) probeText {
 // arm fills in the defaults of an arm that has all it inherits, and checks it.
 func (s *source) arm(a armText) Arm {
 	arm := Arm{
-		Name: a.name.v, Patch: a.patch.v, Boot: a.boot.v, Memory: a.memory.v,
+		Name: a.name.v, Patch: slices.Clone(a.patch.v), Boot: slices.Clone(a.boot.v), Memory: a.memory.v,
 		Config:       Config{Preempt: a.config.preempt.v, HZ: a.config.hz.v},
 		VCPUs:        a.vcpus.or(opt[int]{v: defaultVCPUs}).v,
 		Preempt:      a.preempt.or(a.config.preempt).v,
@@ -177,10 +177,7 @@ func (s *source) arm(a armText) Arm {
 		Probe: a.probe.probe(),
 	}
 	if len(a.kernel.v) > 0 {
-		arm.Kernel, arm.KernelElse = a.kernel.v[0], a.kernel.v[1:]
-	}
-	if len(arm.KernelElse) == 0 {
-		arm.KernelElse = nil
+		arm.Kernel, arm.KernelElse = a.kernel.v[0], append([]string(nil), a.kernel.v[1:]...)
 	}
 	arm.Duration = a.duration.v
 	if !a.duration.set {
@@ -257,7 +254,7 @@ func (s *source) checkLoad(a armText, arm Arm) {
 		s.mistake(l.inflight.at, "inflight belongs to the load bounce", "arm %s: the load %s has no inflight", arm.Name, arm.Load.Kind)
 	}
 	if arm.Load.CPU >= arm.VCPUs {
-		s.mistake(l.cpu.at, fmt.Sprintf("want 0 to %d, or last", arm.VCPUs-1), "arm %s: load on CPU %d of %d", arm.Name, arm.Load.CPU, arm.VCPUs)
+		s.mistake(l.cpu.at, fmt.Sprintf("want 0 to %d, or last", arm.VCPUs-1), "arm %s: load on CPU %d of %d virtual ones", arm.Name, arm.Load.CPU, arm.VCPUs)
 	}
 	if arm.Load.Hold <= arm.Duration {
 		return

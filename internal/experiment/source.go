@@ -92,8 +92,11 @@ func newSource(file string, text string) *source {
 }
 
 // mistake notes that msg is wrong at p, where want was expected. Only the first mistake at a place
-// is kept: what several arms inherit is wrong once.
+// is kept: what several arms inherit is wrong once. After a hundred it stops listening.
 func (s *source) mistake(p pos, want, msg string, args ...any) {
+	if len(s.errors) >= 100 {
+		return
+	}
 	p.line = min(max(p.line, 1), len(s.lines))
 	line := s.lines[p.line-1]
 	p.col = min(max(p.col, 1), len([]rune(line))+1)
@@ -129,6 +132,9 @@ func (s *source) err() error {
 
 // nearest returns the name that word was most likely meant to be, or "" when none is close.
 func nearest(word string, names []string) string {
+	if len(word) < 2 {
+		return ""
+	}
 	best, found := max(1, len(word)/3)+1, ""
 	for _, n := range names {
 		if d := edits(strings.ToLower(word), n); d < best {

@@ -94,8 +94,8 @@ func (s *source) plainYAML(tokens token.Tokens) bool {
 		case token.SequenceEntryType:
 			dashes++
 		default:
-			if what := unused(t.Type); what != "" {
-				s.mistake(tokenPlace(t), "", "%s can't be used in an experiment", what)
+			if what, want := unused(t.Type); what != "" {
+				s.mistake(tokenPlace(t), want, "a YAML %s can't be used in an experiment", what)
 				return false
 			}
 		}
@@ -107,22 +107,24 @@ func (s *source) plainYAML(tokens token.Tokens) bool {
 	return true
 }
 
-func unused(t token.Type) string {
+// unused names a part of YAML that isn't used, and says what is used instead.
+func unused(t token.Type) (what, want string) {
+	const instead = "like: derives one arm from another"
 	switch t {
 	case token.AnchorType:
-		return "a YAML anchor (&): like: derives one arm from another; it"
+		return "anchor (&)", instead
 	case token.AliasType:
-		return "a YAML alias (*)"
+		return "alias (*)", instead
 	case token.MergeKeyType:
-		return "a YAML merge key (<<)"
+		return "merge key (<<)", instead
 	case token.TagType:
-		return "a YAML tag (!)"
+		return "tag (!)", "put the text in quotes if it begins with !"
 	case token.DirectiveType:
-		return "a YAML directive (%)"
+		return "directive (%)", "want KEY: VALUE"
 	case token.MappingKeyType:
-		return "a YAML complex key (?)"
+		return "complex key (?)", "want KEY: VALUE"
 	}
-	return ""
+	return "", ""
 }
 
 // parseTokens is parser.Parse with a panic in it turned into an error: the text can be any bytes, and
