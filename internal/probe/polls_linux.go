@@ -1,0 +1,86 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+)
+
+// polls counts a device's polls at the tracepoint napi:napi_poll, from when it was made.
+type polls struct {
+	counts  *ebpf.Map
+	program *ebpf.Program
+	link    link.Link
+}
+
+// newPolls attaches the count for device, in whichever network namespace. The error matches
+// errors.ErrUnsupported where the kernel has no tracepoints for BPF (CONFIG_BPF_EVENTS).
+func newPolls(device string) (*polls, error) {
+	format, err := pollFormatText()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := pollFormat(format)
+	if err != nil {
+		return nil, err
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
+	}
+	p := &polls{}
+	p.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "polls", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: countsSize, MaxEntries: 1})
+	if err != nil {
+		return nil, fmt.Errorf("make the count of polls: %w", errors.Join(err, errors.ErrUnsupported))
+	}
+	p.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "polls", Type: ebpf.TracePoint, License: license, Instructions: pollProgram(device, fields, p.counts.FD()),
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("load the count of polls: %w", errors.Join(err, errors.ErrUnsupported)), p.close())
+	}
+	p.link, err = link.Tracepoint("napi", "napi_poll", p.program, nil)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("attach the count of polls: %w", errors.Join(err, errors.ErrUnsupported)), p.close())
+	}
+	return p, nil
+}
+
+func pollFormatText() (string, error) {
+	for _, root := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
+		if b, err := os.ReadFile(root + "/events/napi/napi_poll/format"); err == nil {
+			return string(b), nil
+		}
+	}
+	return "", fmt.Errorf("the tracepoint napi:napi_poll is not there (CONFIG_EVENT_TRACING, tracefs mounted): %w", errors.ErrUnsupported)
+}
+
+// read adds up what the CPUs have counted.
+func (p *polls) read() (counts, error) {
+	var each []counts
+	if err := p.counts.Lookup(uint32(0), &each); err != nil {
+		return counts{}, fmt.Errorf("read the count of polls: %w", err)
+	}
+	var sum counts
+	for _, c := range each {
+		sum.Polls += c.Polls
+		sum.Full += c.Full
+		sum.Packets += c.Packets
+	}
+	return sum, nil
+}
+
+// close detaches the count. It waits for grace periods.
+func (p *polls) close() error {
+	var errs []error
+	if p.link != nil {
+		errs = append(errs, p.link.Close())
+	}
+	if p.program != nil {
+		errs = append(errs, p.program.Close())
+	}
+	return errors.Join(append(errs, p.counts.Close())...)
+}
