@@ -1,0 +1,255 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// Prepare is the phase before experiment.Boot: the kernel is fetched and looked at.
+const Prepare = "prepare"
+
+// unknownOverhead is how much longer than its arm's Duration a trial is expected to take before one of
+// the arm was seen: what boot, set-up and teardown may cost under TCG.
+const unknownOverhead = 15 * time.Second
+
+// A Progress is how far one trial is, or the look at one arm before the trials.
+type Progress struct {
+	Trial        string // the trial's ID; empty while an arm is looked at
+	Arm          string
+	Index, Total int // this is Index of Total trials, or arms, counted from 1
+	Try          int // from 1
+	Phase        string
+	Elapsed      time.Duration // since the try began, on the host's clock
+	Expect       time.Duration // how long all of it should take; 0 if unknown
+	Samples      int           // of the arm's own probe
+	// Worst is the longest of the samples, or at least how long the one that is outstanding takes by now,
+	// if that is longer; OverWorst then says so, as it does for a censored sample.
+	Worst     time.Duration
+	OverWorst bool
+	Done      bool  // this is the try's last Progress
+	Err       error // why it is no data, once Done
+}
+
+// Line returns p as one line of at most 80 columns.
+func Line(p Progress) string {
+	head := fmt.Sprintf("%*d/%d  %-12s  ", len(fmt.Sprint(p.Total)), p.Index, p.Total, clip(p.Arm, 14))
+	if p.Err != nil {
+		return clip(head+"no data: "+oneLine(p.Err.Error()), 80)
+	}
+	phase, took := p.Phase, seconds(p.Elapsed.Truncate(time.Second), 0)
+	switch {
+	case p.Done && p.Trial == "":
+		phase = "ready"
+	case p.Done:
+		phase = "done"
+	case p.Expect > 0:
+		took += "/" + seconds(p.Expect.Truncate(time.Second), 0)
+	}
+	line := fmt.Sprintf("%s%-7s  %6s s", head, phase, took)
+	if p.Try > 1 {
+		line += fmt.Sprintf("  try %d", p.Try)
+	}
+	return clip(line+measured(p), 80)
+}
+
+// measured is what there is to say about p's samples.
+func measured(p Progress) string {
+	if p.Trial == "" || p.Samples == 0 && p.Worst == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("  %4d %-7s", p.Samples, plural("sample", p.Samples))
+	if p.Worst > 0 {
+		over := ""
+		if p.OverWorst {
+			over = "≥ "
+		}
+		s += fmt.Sprintf("  worst %s%s s", over, seconds(p.Worst, digits(p.Worst)))
+	}
+	return s
+}
+
+func plural(word string, n int) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// digits keeps three significant ones of a time over a millisecond.
+func digits(d time.Duration) int {
+	switch {
+	case d < time.Second:
+		return 3
+	case d < 10*time.Second:
+		return 2
+	}
+	return 1
+}
+
+func seconds(d time.Duration, digits int) string { return fmt.Sprintf("%.*f", digits, d.Seconds()) }
+
+// oneLine puts blanks in the place of what would move the cursor.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// clip shortens s to at most n columns.
+func clip(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// A tracker follows one try and tells of it once a second and at each change of phase.
+type tracker struct {
+	walk  *walk
+	arm   experiment.Arm
+	began time.Time
+	quit  chan struct{}
+	gone  sync.WaitGroup
+
+	mu      sync.Mutex
+	now     Progress
+	setup   time.Duration // what came before the load, once loaded
+	loaded  bool          // the load has started
+	last    rcu.Ktime     // newest instant seen on the target's clock
+	idle    rcu.Ktime     // since when no sample has ended; 0 while the load has not started
+	holding bool
+}
+
+// track starts to follow a try. The caller stops it.
+func (w *walk) track(p Progress, arm experiment.Arm) *tracker {
+	t := &tracker{walk: w, arm: arm, began: time.Now(), quit: make(chan struct{}), now: p}
+	t.report()
+	t.gone.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				t.report()
+			case <-t.quit:
+				return
+			}
+		}
+	})
+	return t
+}
+
+// stop tells the outcome; nothing is told after it.
+func (t *tracker) stop(err error) {
+	close(t.quit)
+	t.gone.Wait()
+	t.mu.Lock()
+	t.now.Done, t.now.Err = true, err
+	took := time.Since(t.began)
+	t.mu.Unlock()
+	if err == nil && t.now.Trial != "" {
+		t.walk.learn(t.arm, took)
+	}
+	t.report()
+}
+
+// see takes notice of a record.
+func (t *tracker) see(r experiment.Record) {
+	t.mu.Lock()
+	t.last = max(t.last, r.At)
+	if s := r.Sample; s != nil && s.Op == t.arm.Probe.Op && s.Err == "" {
+		t.sample(*s)
+	}
+	if r.Phase != nil {
+		t.phase(*r.Phase)
+	}
+	t.mu.Unlock()
+	if r.Phase != nil {
+		t.report()
+	}
+}
+
+func (t *tracker) sample(s experiment.Sample) {
+	t.now.Samples++
+	if s.Took >= t.now.Worst {
+		t.now.Worst, t.now.OverWorst = s.Took, s.Censored
+	}
+	t.idle = max(t.idle, s.Start.Add(s.Took))
+}
+
+func (t *tracker) phase(p experiment.Phase) {
+	t.now.Phase = p.Name
+	t.holding = p.Name == experiment.Hold
+	if t.holding {
+		t.setup, t.loaded = time.Since(t.began), true
+		t.idle = max(t.idle, t.last)
+	}
+}
+
+// report tells how far the try is.
+func (t *tracker) report() {
+	if t.walk.Progress == nil {
+		return
+	}
+	t.walk.tell.Lock()
+	defer t.walk.tell.Unlock()
+	t.mu.Lock()
+	p := t.now
+	p.Elapsed = time.Since(t.began)
+	if p.Trial != "" {
+		p.Expect = t.expect()
+	}
+	if d := t.outstanding(); d > p.Worst && !p.Done {
+		p.Worst, p.OverWorst = d, true
+	}
+	t.mu.Unlock()
+	t.walk.Progress(p)
+}
+
+// expect is how long the try should take: by its own set-up once it is known, else by the last
+// finished trial of its arm.
+func (t *tracker) expect() time.Duration {
+	if t.loaded {
+		return t.setup + t.arm.Duration
+	}
+	return t.walk.overheadOf(t.arm) + t.arm.Duration
+}
+
+// outstanding is how long the probe's current operation takes by now, at least: on the target's
+// clock, since the last one ended and the pause after it passed. Under a second it is no news.
+func (t *tracker) outstanding() time.Duration {
+	if !t.holding || t.idle == 0 {
+		return 0
+	}
+	d := t.last.Sub(t.idle) - t.arm.Probe.Every
+	if d < time.Second {
+		return 0
+	}
+	return d
+}
+
+// learn keeps how much longer than its arm's Duration a trial took.
+func (w *walk) learn(arm experiment.Arm, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.overhead[arm.Name] = max(0, took-arm.Duration)
+}
+
+func (w *walk) overheadOf(arm experiment.Arm) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d, ok := w.overhead[arm.Name]; ok {
+		return d
+	}
+	return unknownOverhead
+}
