@@ -1,0 +1,93 @@
+package backendtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// A script is a backend whose trials always say the same.
+type script struct{ recs []experiment.Record }
+
+func (s script) Slots() int   { return 1 }
+func (s script) Close() error { return nil }
+func (s script) Acquire(context.Context, experiment.Arm) (backend.Target, error) {
+	return s, nil
+}
+
+func (s script) Run(ctx context.Context, _ experiment.Trial, emit func(experiment.Record) error) error {
+	for _, r := range s.recs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := emit(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func arm() experiment.Arm { return experiment.Arm{Name: "a", VCPUs: 2, Preempt: rcu.None} }
+
+func good() []experiment.Record {
+	recs := []experiment.Record{
+		{Facts: &experiment.Facts{Release: "7.2", CPUs: 2, Preempt: rcu.None}},
+		{At: 10, Phase: &experiment.Phase{Name: experiment.Hold}},
+		{At: 30, Sample: &experiment.Sample{Op: experiment.LinkDel, Start: 12, Took: 3, Phase: experiment.Hold}},
+		{At: 40, Phase: &experiment.Phase{Name: experiment.Tail}},
+		{At: 60, Sample: &experiment.Sample{Op: experiment.LinkDel, Start: 41, Took: time.Second, Phase: experiment.Tail}},
+		{End: &experiment.End{Outcome: experiment.Completed, Records: 5}},
+	}
+	for i := range recs {
+		recs[i].N = i
+	}
+	return recs
+}
+
+func TestRunAcceptsAGoodBackend(t *testing.T) {
+	Run(t, func(*testing.T) backend.Backend { return script{good()} }, arm())
+}
+
+func TestCheckFinds(t *testing.T) {
+	for want, spoil := range map[string]func([]experiment.Record) []experiment.Record{
+		"no End":        func(r []experiment.Record) []experiment.Record { return r[:5] },
+		"is numbered 7": func(r []experiment.Record) []experiment.Record { r[1].N = 7; return r },
+		"0 parts":       func(r []experiment.Record) []experiment.Record { r[1].Phase = nil; return r },
+		"sample before the facts": func(r []experiment.Record) []experiment.Record {
+			r[0] = experiment.Record{Loss: &experiment.Loss{What: "facts"}}
+			return r
+		},
+		"the arm wishes \"none\"": func(r []experiment.Record) []experiment.Record { r[0].Facts.Preempt = rcu.Lazy; return r },
+		"1 CPUs":                  func(r []experiment.Record) []experiment.Record { r[0].Facts.CPUs = 1; return r },
+		"without a release":       func(r []experiment.Record) []experiment.Record { r[0].Facts.Release = ""; return r },
+		"unknown phase":           func(r []experiment.Record) []experiment.Record { r[1].Phase.Name = "x"; return r },
+		"hold after phase hold":   func(r []experiment.Record) []experiment.Record { r[3].Phase.Name = experiment.Hold; return r },
+		"before the hold":         func(r []experiment.Record) []experiment.Record { r[2].Sample.Start = -1e9; return r },
+		"of the hold that began": func(r []experiment.Record) []experiment.Record {
+			r[4].Sample.Phase, r[4].Sample.Start = experiment.Hold, 1e9
+			return r
+		},
+		"tail that began": func(r []experiment.Record) []experiment.Record {
+			r[4].Sample.Start, r[3].At = 20, 1e9
+			return r
+		},
+		"sample in phase":  func(r []experiment.Record) []experiment.Record { r[2].Sample.Phase = ""; return r },
+		"that took -1ns":   func(r []experiment.Record) []experiment.Record { r[2].Sample.Took = -1; return r },
+		"counts 4 records": func(r []experiment.Record) []experiment.Record { r[5].End.Records = 4; return r },
+		"unknown outcome":  func(r []experiment.Record) []experiment.Record { r[5].End.Outcome = experiment.Failed; return r },
+		"before the last":  func(r []experiment.Record) []experiment.Record { return append(r, r[0]) },
+		"no Facts":         func([]experiment.Record) []experiment.Record { return nil },
+	} {
+		if err := Check(spoil(good()), arm()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Check = %v; want %q", err, want)
+		}
+	}
+	if err := Check(good(), arm()); err != nil {
+		t.Errorf("Check = %v; want nil", err)
+	}
+}

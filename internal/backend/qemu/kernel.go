@@ -1,0 +1,165 @@
+package qemu
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/kimage"
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// A kernel is what a guest is booted with, and what is known of it before it has booted.
+type kernel struct {
+	image    string // path
+	goarch   string
+	release  string
+	channels channels
+	dynamic  bool           // PREEMPT_DYNAMIC, or not known: the command line may choose the model
+	preempt  rcu.Preemption // in force without preempt=; empty if unknown
+	config   []string       // CONFIG_ lines that matter; empty if unknown
+	// accepts returns whether it can run under a model, and why not; nil accepts all.
+	accepts func(rcu.Preemption) (bool, string)
+	// write writes the initramfs for a trial.
+	write func(io.Writer, experiment.Trial) error
+}
+
+// An unsupportedError matches errors.ErrUnsupported without its text.
+type unsupportedError string
+
+func (e unsupportedError) Error() string        { return string(e) }
+func (e unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// kernel fetches arm's kernel, or the first of its alternatives that can be had. Only a kernel that
+// doesn't exist, or that this machine can never get, is passed over: a network that fails for a
+// moment must not change what a trial measures.
+func (b Backend) kernel(ctx context.Context, arm experiment.Arm) (kernel, error) {
+	if b.fetch != nil {
+		return b.fetch(ctx, arm)
+	}
+	var errs []error
+	for _, text := range append([]string{arm.Kernel}, arm.KernelElse...) {
+		k, err := fetch(ctx, b.Store, text)
+		if err == nil {
+			if len(errs) > 0 {
+				b.log(fmt.Sprintf("arm %s runs %s (%s): %v", arm.Name, text, k.release, errors.Join(errs...)))
+			}
+			return k, nil
+		}
+		errs = append(errs, err)
+		var missing *kimage.SpecError
+		if !errors.As(err, &missing) && !errors.Is(err, errors.ErrUnsupported) {
+			break
+		}
+	}
+	return kernel{}, errors.Join(errs...)
+}
+
+// fetch gets a kernel and looks at it.
+func fetch(ctx context.Context, store kimage.Store, text string) (kernel, error) {
+	spec, err := kimage.ParseSpec(text)
+	if err != nil {
+		return kernel{}, err
+	}
+	img, err := store.Fetch(ctx, spec)
+	if err != nil {
+		return kernel{}, err
+	}
+	found, err := kimage.Inspect(ctx, img)
+	if err != nil {
+		return kernel{}, err
+	}
+	if err := found.Check(); err != nil {
+		return kernel{}, err
+	}
+	return kernel{
+		image:    img.Path,
+		goarch:   img.GOARCH,
+		release:  found.Release,
+		channels: channelsOf(found.VirtioConsole),
+		dynamic:  found.Dynamic != kimage.No,
+		preempt:  found.Preempt,
+		config:   slices.DeleteFunc(slices.Clone(img.Config), func(line string) bool { return !matters(line) }),
+		accepts:  found.AcceptsPreempt,
+		write: func(w io.Writer, trial experiment.Trial) error {
+			return writeInitramfs(w, img, trial)
+		},
+	}, nil
+}
+
+// channelsOf offers a second serial port to a kernel that may have no virtio-serial.
+func channelsOf(virtio kimage.Support) channels {
+	return channels{virtio: virtio != kimage.No, serial: !virtio.Has()}
+}
+
+// matters reports whether a line of a configuration belongs to a trial's facts.
+func matters(line string) bool {
+	name := strings.TrimPrefix(strings.TrimPrefix(line, "# "), "CONFIG_")
+	for _, prefix := range []string{"PREEMPT", "ARCH_HAS_PREEMPT", "RCU_", "TREE_RCU", "TASKS_", "HZ", "NO_HZ",
+		"SMP", "VETH", "BPF_", "DEBUG_", "PROVE_", "KASAN", "LOCKDEP"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			// Of the debugging options, only what is on slows a kernel.
+			return prefix != "DEBUG_" || strings.HasSuffix(rest, "=y")
+		}
+	}
+	return false
+}
+
+func writeInitramfs(w io.Writer, img *kimage.Image, trial experiment.Trial) error {
+	agent, err := kimage.Agent(img.GOARCH)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(trial)
+	if err != nil {
+		return fmt.Errorf("encode the trial: %w", err)
+	}
+	return kimage.WriteInitramfs(w, img, agent, text, nil)
+}
+
+// refuse returns why k can't run arm, before it is booted.
+func (k kernel) refuse(arm experiment.Arm) error {
+	if k.accepts == nil {
+		return nil
+	}
+	if ok, why := k.accepts(arm.Preempt); !ok {
+		return unsupportedError(fmt.Sprintf("arm %s: %s", arm.Name, why))
+	}
+	return nil
+}
+
+// hint says what to do about a guest that came up with another model than p.
+func (k kernel) hint(p rcu.Preemption) string {
+	switch {
+	case k.dynamic:
+		return "its parameter preempt=" + string(p) + " was not taken"
+	case k.preempt != "":
+		return fmt.Sprintf("it was built with %s and without PREEMPT_DYNAMIC", k.preempt)
+	}
+	return ""
+}
+
+// initramfs returns the initramfs for trial as a file in memory, which the caller closes.
+func (k kernel) initramfs(trial experiment.Trial) (*os.File, error) {
+	f, err := memory("initramfs")
+	if err != nil {
+		return nil, err
+	}
+	w := bufio.NewWriterSize(f, 256<<10)
+	if err := k.write(w, trial); err != nil {
+		_ = f.Close() // only memory
+		return nil, err
+	}
+	if err := w.Flush(); err != nil {
+		_ = f.Close() // only memory
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package qemu
+
+import (
+	"os"
+	"runtime"
+)
+
+func start([]string, *os.File) (*process, error) {
+	return nil, unsupportedError("start QEMU on " + runtime.GOOS + ": it needs Linux's files in memory")
+}
+
+func memory(string) (*os.File, error) {
+	return nil, unsupportedError("make a file in memory on " + runtime.GOOS + ": it needs Linux")
+}

@@ -1,0 +1,187 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/experiment"
+)
+
+// A session follows one booted guest to the end of its trial.
+type session struct {
+	p     *process
+	k     kernel
+	arm   experiment.Arm
+	emit  func(experiment.Record) error
+	watch watch
+	open  outstanding
+	n     int // records emitted
+}
+
+func newSession(b Backend, p *process, k kernel, arm experiment.Arm, emit func(experiment.Record) error) *session {
+	limits := b.limits
+	if limits.boot == 0 {
+		limits = wideLimits()
+	}
+	return &session{
+		p: p, k: k, arm: arm, emit: emit,
+		watch: watch{limits: limits, duration: arm.Duration, start: time.Now()},
+		open:  outstanding{probe: arm.Probe},
+	}
+}
+
+// glance is how often the watch looks when nothing arrives.
+const glance = 100 * time.Millisecond
+
+// shownLines of the console go with an error.
+const shownLines = 12
+
+// follow passes on what the guest says until the trial has ended, by itself, by the watch or by ctx.
+func (s *session) follow(ctx context.Context) error {
+	tick := time.NewTicker(glance)
+	defer tick.Stop()
+	console, records := s.p.console, s.p.records
+	for console != nil || records != nil {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case line, ok := <-console:
+			if !ok {
+				console = nil
+				continue
+			}
+			err = s.line(line)
+		case r, ok := <-records:
+			if !ok {
+				records = nil
+				continue
+			}
+			if r.err == nil && r.End != nil {
+				return s.agentEnd(*r.End)
+			}
+			err = s.record(r)
+		case <-tick.C:
+		}
+		if err != nil {
+			return err
+		}
+		if end, err := s.watch.check(time.Now()); err != nil {
+			return s.broke(err)
+		} else if end != nil {
+			return s.finish(*end)
+		}
+	}
+	end, err := s.watch.died(s.p.ended())
+	if err != nil {
+		return s.broke(err)
+	}
+	return s.finish(*end)
+}
+
+// put emits r under the next number.
+func (s *session) put(r experiment.Record) error {
+	r.N = s.n
+	if r.End != nil {
+		r.End.Records = s.n
+	}
+	s.n++
+	return s.emit(r)
+}
+
+func (s *session) line(text string) error {
+	s.watch.sawLine(text, time.Now())
+	return s.put(experiment.Record{Console: &experiment.Console{Text: strings.ToValidUTF8(text, "\uFFFD")}})
+}
+
+func (s *session) record(r record) error {
+	if r.err != nil {
+		return s.broke(fmt.Errorf("read the guest's records: %w", r.err))
+	}
+	s.watch.sawRecord(r.Record, time.Now())
+	s.open.saw(r.Record)
+	if r.Facts == nil {
+		return s.put(r.Record)
+	}
+	f := *r.Facts
+	s.k.enrich(&f)
+	r.Facts = &f
+	if err := s.put(r.Record); err != nil {
+		return err
+	}
+	return s.k.checkFacts(f, s.arm)
+}
+
+// agentEnd ends the trial as the agent says.
+func (s *session) agentEnd(end experiment.End) error {
+	if end.Outcome != experiment.Failed {
+		return s.finish(end)
+	}
+	if why, ok := strings.CutPrefix(end.Why, "unsupported: "); ok {
+		return unsupportedError(fmt.Sprintf("run the trial on %s: %s", s.k.release, why))
+	}
+	return s.broke(errors.New("the agent gave up: " + end.Why))
+}
+
+// finish ends QEMU, passes on what it had still written, and then end.
+func (s *session) finish(end experiment.End) error {
+	late, err := s.drain()
+	if err != nil {
+		return err
+	}
+	if late != nil && end.Outcome == experiment.Silent {
+		end = *late // it came in the last moment
+	}
+	if sample := s.open.sample(); sample != nil && end.Outcome == experiment.Silent {
+		if err := s.put(experiment.Record{Sample: sample}); err != nil {
+			return err
+		}
+	}
+	return s.put(experiment.Record{End: &end})
+}
+
+// drain ends QEMU and passes on what it had still written, but an End, which it returns.
+func (s *session) drain() (*experiment.End, error) {
+	s.p.kill()
+	var end *experiment.End
+	console, records := s.p.console, s.p.records
+	for console != nil || records != nil {
+		var err error
+		select {
+		case line, ok := <-console:
+			if !ok {
+				console = nil
+				continue
+			}
+			err = s.line(line)
+		case r, ok := <-records:
+			switch {
+			case !ok:
+				records = nil
+			case r.err != nil: // a line that the kill cut
+			case r.End != nil:
+				end = r.End
+			default:
+				err = s.record(r)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return end, nil
+}
+
+// broke says that our machinery failed, with the console's last lines.
+func (s *session) broke(err error) error {
+	_, _ = s.drain() // only for the console; err is what matters
+	op := "run the trial"
+	if !s.watch.booted() {
+		op = "boot the guest"
+	}
+	return &backend.MachineError{Op: op, Err: err, Last: s.p.last.last(shownLines)}
+}

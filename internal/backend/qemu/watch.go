@@ -1,0 +1,142 @@
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/napistall/napistall/internal/experiment"
+)
+
+// The lines by which a console tells how far its guest has come. Panicking kernels have printed the
+// first since 2.0 and the second since 2.6 (kernel/panic.c).
+const (
+	agentUp  = "napistall: agent " // the agent's first line, see package agent
+	panicked = "Kernel panic - not syncing"
+	panicEnd = "---[ end Kernel panic"
+)
+
+// limits say how long each step of a trial may take. They are wide: a wrong "the machine broke"
+// costs a trial, a late one only time. Measured under TCG on 2 cores: the first line after 1 to 3 s,
+// the agent after 3 to 12 s, the load 1 to 3 s later.
+type limits struct {
+	quiet time.Duration // without a line on the console, until the first record
+	boot  time.Duration // until the first record
+	setup time.Duration // from the first record to the load
+	grace time.Duration // past the trial's duration, until the guest counts as silent
+	panic time.Duration // from a panic's first line, for the rest of its report
+}
+
+func wideLimits() limits {
+	return limits{
+		quiet: 60 * time.Second,
+		boot:  120 * time.Second,
+		setup: 60 * time.Second,
+		grace: 20 * time.Second,
+		panic: 3 * time.Second,
+	}
+}
+
+// A watch tells "the guest stalls", which is data, from "the machine broke", which is not. It has
+// no clock of its own.
+//
+// Until the load is on, every delay is the machine's fault: the kernel under test has not been asked
+// anything yet. From then on it is the kernel's: however long the records are silent, the watch
+// waits for the trial's whole time and grace, and then ends it as silent.
+type watch struct {
+	limits
+	duration time.Duration // of the trial
+
+	start, line, first, load, last time.Time // start of QEMU, newest line, first record, load, newest record
+	panicAt                        time.Time
+	panicText                      string
+	panicDone                      bool
+}
+
+// sawLine notes a line of the console.
+func (w *watch) sawLine(text string, now time.Time) {
+	w.line = now
+	if i := strings.Index(text, panicked); i >= 0 && w.panicAt.IsZero() {
+		w.panicAt, w.panicText = now, strings.TrimSpace(text[i:])
+	}
+	if strings.Contains(text, panicEnd) && !w.panicAt.IsZero() {
+		w.panicDone = true
+	}
+}
+
+// sawRecord notes a record of the agent.
+func (w *watch) sawRecord(r experiment.Record, now time.Time) {
+	w.last = now
+	if w.first.IsZero() {
+		w.first = now
+	}
+	measuring := r.Phase != nil && (r.Phase.Name == experiment.Hold || r.Phase.Name == experiment.Tail)
+	if measuring && w.load.IsZero() {
+		w.load = now
+	}
+}
+
+// booted reports whether the agent has said anything.
+func (w *watch) booted() bool { return !w.first.IsZero() }
+
+// check returns how the trial ended, as data or as an error, or neither while it goes on.
+func (w *watch) check(now time.Time) (*experiment.End, error) {
+	switch {
+	case !w.panicAt.IsZero():
+		if !w.panicDone && now.Sub(w.panicAt) < w.limits.panic {
+			return nil, nil
+		}
+		return w.panicEnd()
+	case !w.booted():
+		return nil, w.checkBoot(now)
+	case w.load.IsZero():
+		if now.Sub(w.first) > w.setup {
+			return nil, fmt.Errorf("the agent did not start the load within %v", w.setup)
+		}
+		return nil, nil
+	}
+	if now.Sub(w.load) > w.duration+w.grace {
+		return w.silentEnd(now), nil
+	}
+	return nil, nil
+}
+
+func (w *watch) checkBoot(now time.Time) error {
+	heard, what := w.line, "the console fell silent for"
+	if heard.IsZero() {
+		heard, what = w.start, "no line on the console for"
+	}
+	if now.Sub(heard) > w.quiet {
+		return fmt.Errorf("%s %v while booting", what, w.quiet)
+	}
+	if now.Sub(w.start) > w.boot {
+		return fmt.Errorf("no record from the agent %v after the start", w.boot)
+	}
+	return nil
+}
+
+// panicEnd is a result once the agent is there; before, the kernel never got to the trial.
+func (w *watch) panicEnd() (*experiment.End, error) {
+	if !w.booted() {
+		return nil, errors.New("the kernel panicked before the trial began: " + w.panicText)
+	}
+	return &experiment.End{Outcome: experiment.Panicked, Why: w.panicText}, nil
+}
+
+func (w *watch) silentEnd(now time.Time) *experiment.End {
+	why := fmt.Sprintf("no end %v past the trial's %v; last record %.1f s ago, last console line %.1f s ago",
+		w.grace, w.duration, now.Sub(w.last).Seconds(), now.Sub(w.line).Seconds())
+	return &experiment.End{Outcome: experiment.Silent, Why: why}
+}
+
+// died returns what it means that QEMU ended by itself with err, which may be nil.
+func (w *watch) died(err error) (*experiment.End, error) {
+	if !w.panicAt.IsZero() {
+		return w.panicEnd()
+	}
+	if err == nil {
+		err = errors.New("QEMU ended by itself: the guest powered off or reset")
+	}
+	return nil, err
+}

@@ -1,0 +1,138 @@
+package qemu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// TestWatch plays what a guest shows, second by second, and looks after each.
+func TestWatch(t *testing.T) {
+	type show struct {
+		at     int // seconds after the start
+		line   string
+		record *experiment.Record
+	}
+	facts := &experiment.Record{Facts: &experiment.Facts{}}
+	hold := &experiment.Record{Phase: &experiment.Phase{Name: experiment.Hold}}
+	counters := &experiment.Record{Counters: &experiment.Counters{}}
+	for _, tt := range []struct {
+		name  string
+		shows []show
+		want  string // "second: what"
+	}{
+		{"no line", nil, "61: error no line on the console"},
+		{"hangs in boot", []show{{at: 5, line: "Linux"}}, "66: error the console fell silent for 1m0s"},
+		{"prints, no agent", []show{{at: 50, line: "a"}, {at: 100, line: "b"}}, "121: error no record from the agent 2m0s"},
+		{"no load", []show{{at: 5, line: "a"}, {at: 9, record: facts}}, "70: error the agent did not start the load"},
+		{"a stall that silences everything", []show{{at: 5, line: "a"}, {at: 9, record: facts}, {at: 10, record: hold}},
+			"131: silent no end 20s past the trial's 1m40s; last record 121.0 s ago, last console line 126.0 s ago"},
+		{"a stall that silences user space", []show{{at: 9, record: facts}, {at: 10, record: hold}, {at: 20, record: counters}, {at: 130, line: "stall"}},
+			"131: silent no end 20s past the trial's 1m40s; last record 111.0 s ago, last console line 1.0 s ago"},
+		{"panic in boot", []show{{at: 5, line: "Kernel panic - not syncing: VFS"}}, "8: error the kernel panicked before the trial began"},
+		{"panic, report cut", []show{{at: 9, record: facts}, {at: 10, line: "[ 1.2] Kernel panic - not syncing: x\r\n"}}, "13: panic Kernel panic - not syncing: x"},
+		{"panic, report whole", []show{{at: 9, record: facts}, {at: 10, line: "Kernel panic - not syncing: x"}, {at: 11, line: "---[ end Kernel panic - not syncing: x ]---"}},
+			"11: panic Kernel panic - not syncing: x"},
+	} {
+		start := time.Unix(0, 0)
+		w := watch{limits: wideLimits(), duration: 100 * time.Second, start: start}
+		got := "nothing"
+		for s := 0; s < 1000 && got == "nothing"; s++ {
+			now := start.Add(time.Duration(s) * time.Second)
+			for _, show := range tt.shows {
+				if show.at == s && show.record != nil {
+					w.sawRecord(*show.record, now)
+				} else if show.at == s {
+					w.sawLine(show.line, now)
+				}
+			}
+			if end, err := w.check(now); err != nil {
+				got = fmt.Sprintf("%d: error %v", s, err)
+			} else if end != nil {
+				got = fmt.Sprintf("%d: %s %s", s, end.Outcome, end.Why)
+			}
+		}
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: got %q; want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestOutstanding(t *testing.T) {
+	const sec = rcu.Ktime(time.Second)
+	at := func(s rcu.Ktime, r experiment.Record) experiment.Record { r.At = s * sec; return r }
+	hold := experiment.Record{Phase: &experiment.Phase{Name: experiment.Hold}}
+	tail := experiment.Record{Phase: &experiment.Phase{Name: experiment.Tail}}
+	alive := experiment.Record{Counters: &experiment.Counters{}}
+	sample := func(op string, start rcu.Ktime) experiment.Record {
+		return experiment.Record{Sample: &experiment.Sample{Op: op, Start: start * sec, Took: time.Second}}
+	}
+	for _, tt := range []struct {
+		name string
+		recs []experiment.Record
+		want string
+	}{
+		{"before the load", []experiment.Record{at(9, alive)}, "none"},
+		{"one short gap", []experiment.Record{at(10, hold), sample(experiment.LinkDel, 11), at(13, alive)}, "none"},
+		{"since the load began", []experiment.Record{at(10, hold), at(30, alive)}, "link-del from 12 for 18s in hold"},
+		{"another probe's sample", []experiment.Record{at(10, hold), sample(experiment.Membarrier, 20), at(30, alive)}, "link-del from 12 for 18s in hold"},
+		{"begun in the hold, cut in the tail", []experiment.Record{at(10, hold), sample(experiment.LinkDel, 11), at(40, tail), at(41, alive)}, "link-del from 14 for 27s in hold"},
+		{"begun in the tail", []experiment.Record{at(10, hold), at(40, tail), sample(experiment.LinkDel, 41), at(50, alive)}, "link-del from 44 for 6s in tail"},
+	} {
+		o := outstanding{probe: experiment.Probe{Op: experiment.LinkDel, Every: time.Second}}
+		for _, r := range tt.recs {
+			o.saw(r)
+		}
+		got := "none"
+		if s := o.sample(); s != nil {
+			got = fmt.Sprintf("%s from %d for %v in %s", s.Op, s.Start/sec, s.Took, s.Phase)
+			if !s.Censored {
+				t.Errorf("%s: the sample is not censored", tt.name)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s; want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	var tail tail
+	for i := range 100 {
+		fmt.Fprintf(&tail, "line %d\r\n\n", i)
+	}
+	fmt.Fprint(&tail, strings.Repeat("x", 5000), "\n", "no end")
+	got := tail.last(3)
+	if len(got) != 3 || got[0] != "line 99" || got[1] != strings.Repeat("x", maxTailLine) || got[2] != "no end" {
+		t.Errorf("last(3) = %q", got)
+	}
+	if n := len(tail.last(1000)); n > maxTailLines+1 {
+		t.Errorf("%d lines are kept; want at most %d", n, maxTailLines+1)
+	}
+}
+
+func TestMemo(t *testing.T) {
+	m := memo{t.TempDir() + "/accel/x.json"}
+	now := time.Now()
+	if _, ok := m.recall(now); ok {
+		t.Error("a memo that was never written recalls something")
+	}
+	if err := m.keep(verdict{Works: true, At: now}); err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := m.recall(now.Add(remembered - time.Second)); !ok || v.accel() != kvm {
+		t.Errorf("recall = %+v, %v; want kvm", v, ok)
+	}
+	for _, at := range []time.Time{now.Add(remembered), now.Add(-time.Hour)} {
+		if v, ok := m.recall(at); ok {
+			t.Errorf("recall at %v = %+v; want nothing", at.Sub(now), v)
+		}
+	}
+	if err := (memo{}).keep(verdict{}); err == nil {
+		t.Error("a memo without a path keeps something")
+	}
+}
