@@ -1,0 +1,74 @@
+// Package testenv tells tests what the machine has. A test that needs something that is missing is
+// skipped by name, and fails instead where NAPISTALL_MUST lists it, so that CI cannot skip by mistake.
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a test can need.
+const (
+	QEMUx86   = "qemu-x86"   // qemu-system-x86_64
+	QEMUArm   = "qemu-arm"   // qemu-system-arm
+	QEMUArm64 = "qemu-arm64" // qemu-system-aarch64
+	Apt       = "apt"        // apt-get, with a mirror that answers
+	Root      = "root"       // uid 0 on Linux, to load BPF and make network devices
+	Go        = "go"         // the go command, to build a guest's program
+)
+
+// Must is the environment variable that lists what has to be there, with commas between; "all" lists
+// everything.
+const Must = "NAPISTALL_MUST"
+
+// Need skips t when the machine lacks what, or fails it where Must lists what. With -short, what
+// boots a virtual machine is skipped in any case.
+func Need(t testing.TB, what ...string) {
+	t.Helper()
+	for _, w := range what {
+		if testing.Short() && strings.HasPrefix(w, "qemu-") {
+			t.Skipf("no virtual machines with -short")
+		}
+		why := missing(w)
+		if why == "" {
+			continue
+		}
+		if must := strings.Split(os.Getenv(Must), ","); slices.Contains(must, w) || slices.Contains(must, "all") {
+			t.Fatalf("%s lists %s: %s", Must, w, why)
+		}
+		t.Skipf("needs %s: %s", w, why)
+	}
+}
+
+// missing returns why the machine lacks what, or nothing.
+func missing(what string) string {
+	switch what {
+	case QEMUx86:
+		return command("qemu-system-x86_64")
+	case QEMUArm:
+		return command("qemu-system-arm")
+	case QEMUArm64:
+		return command("qemu-system-aarch64")
+	case Apt:
+		return command("apt-get")
+	case Go:
+		return command("go")
+	case Root:
+		if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+			return "not root on Linux"
+		}
+		return ""
+	}
+	return "testenv does not know it"
+}
+
+func command(name string) string {
+	if _, err := exec.LookPath(name); err != nil {
+		return err.Error()
+	}
+	return ""
+}
