@@ -134,7 +134,7 @@ func (p *parcel) take(h *tar.Header, r io.Reader, image string, take map[string]
 		if err != nil {
 			return err
 		}
-		p.config, p.configFrom = text, "package's "+path.Clean(h.Name)
+		p.config, p.configFrom = text, "the package's "+path.Clean(h.Name)
 	case strings.HasPrefix(what, "vmlinu") && first:
 		if p.image != "" {
 			return fmt.Errorf("a second kernel image, after %s", p.imageFrom)

@@ -27,8 +27,8 @@ const (
 // its kernel is.
 const maxTries = 64
 
-// scanFile looks for the banner and the built-in configuration in a kernel image.
-func scanFile(ctx context.Context, name string) (scan, error) {
+// scanFile looks for the banner in a kernel image and, with config, for the built-in configuration.
+func scanFile(ctx context.Context, name string, config bool) (scan, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return scan{}, err
@@ -42,14 +42,14 @@ func scanFile(ctx context.Context, name string) (scan, error) {
 	if err != nil {
 		return scan{}, err
 	}
-	return scanImage(ctx, f, info.Size(), h)
+	return scanImage(ctx, f, info.Size(), h, config)
 }
 
 // scanImage tries the image as it is, then the payload where the format says, then every place that
 // begins like compressed data. The first that has a banner is the kernel.
-func scanImage(ctx context.Context, r io.ReaderAt, size int64, h head) (scan, error) {
+func scanImage(ctx context.Context, r io.ReaderAt, size int64, h head, config bool) (scan, error) {
 	if h.format == formatImage || h.format == formatELF {
-		found, err := scanStream(ctx, io.NewSectionReader(r, 0, size))
+		found, err := scanStream(ctx, io.NewSectionReader(r, 0, size), config)
 		found.where = "in the image"
 		return found, err
 	}
@@ -68,7 +68,7 @@ func scanImage(ctx context.Context, r io.ReaderAt, size int64, h head) (scan, er
 		if err != nil {
 			continue
 		}
-		found, err := scanStream(ctx, z)
+		found, err := scanStream(ctx, z, config)
 		_ = z.Close() // it only reads
 		if err != nil {
 			return scan{}, err
@@ -135,11 +135,11 @@ func magicsIn(b []byte, base int64, end int) []place {
 
 // scanStream goes through a decompressed kernel, keeping only a window of it. Damaged data ends the
 // search where it is; what was found before counts.
-func scanStream(ctx context.Context, r io.Reader) (scan, error) {
+func scanStream(ctx context.Context, r io.Reader, config bool) (scan, error) {
 	var found scan
 	const keep = 512 // longer than a banner
 	buf := make([]byte, 0, 1<<18)
-	for total := 0; total < maxImage && (found.banner == "" || found.config == nil); {
+	for total := 0; total < maxImage && (found.banner == "" || config && found.config == nil); {
 		if ctx.Err() != nil {
 			return scan{}, ctx.Err()
 		}
@@ -152,7 +152,7 @@ func scanStream(ctx context.Context, r io.Reader) (scan, error) {
 		if found.banner == "" {
 			found.banner = bannerIn(buf, err != nil)
 		}
-		if i := bytes.Index(buf, []byte(ikconfigStart)); i >= 0 && found.config == nil {
+		if i := bytes.Index(buf, []byte(ikconfigStart)); i >= 0 && config && found.config == nil {
 			rest := io.MultiReader(bytes.NewReader(buf[i+len(ikconfigStart):]), r)
 			tail := &tailReader{r: rest}
 			if found.config = ikconfig(tail); found.config != nil {
@@ -231,7 +231,7 @@ func releaseOf(ctx context.Context, name string) (string, error) {
 	if release, _, _ := strings.Cut(h.banner, " "); release != "" {
 		return release, nil
 	}
-	found, err := scanFile(ctx, name)
+	found, err := scanFile(ctx, name, false)
 	if err != nil {
 		return "", err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 	"github.com/ulikunitz/xz/lzma"
-	"pault.ag/go/debian/deb"
+	"github.com/xi2/xz"
 )
 
 // A magic marks the beginning of compressed data.
@@ -47,7 +47,13 @@ func decompressor(name string, r io.Reader) (io.ReadCloser, error) {
 		z.Multistream(false)
 		return z, nil
 	case "xz", "xzkern":
-		return deb.DecompressorFor(".xz")(r)
+		// Not ulikunitz/xz, which doesn't know the branch filters that kernels are packed with.
+		z, err := xz.NewReader(r, maxWindow)
+		if err != nil {
+			return nil, err
+		}
+		z.Multistream(false)
+		return io.NopCloser(z), nil
 	case "zstd", "zstd22":
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxImage))
