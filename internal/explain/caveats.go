@@ -1,0 +1,243 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// NotMeasured says what arms leave open: whatever a reader might take the numbers for and they are not.
+// Each sentence comes from what the trials reported.
+func NotMeasured(arms []ArmSummary) []string {
+	ran := slices.DeleteFunc(slices.Clone(arms), func(a ArmSummary) bool { return len(a.Trials) == 0 })
+	if len(ran) == 0 {
+		return nil
+	}
+	var s []string
+	for _, f := range []func([]ArmSummary) []string{
+		emulation, hardware, repetitions, builds, differences, timeouts, inferences, stacks, silence, earlyReports, factGaps, losses,
+	} {
+		s = append(s, f(ran)...)
+	}
+	return s
+}
+
+// emulation says what runs the instructions.
+func emulation(arms []ArmSummary) []string {
+	var tcg, kvm []string
+	for _, a := range arms {
+		switch a.Trials[0].Command.Accel {
+		case "tcg":
+			tcg = append(tcg, a.Arm.Name)
+		case "kvm":
+			kvm = append(kvm, a.Arm.Name)
+		}
+	}
+	var s []string
+	if len(tcg) > 0 {
+		s = append(s, which(tcg, arms)+"ran under TCG, which emulates instructions: rates and short times say nothing of real hardware.")
+	}
+	if len(kvm) > 0 {
+		s = append(s, which(kvm, arms)+"ran in a virtual machine: the host may have taken its CPUs away at any time.")
+	}
+	return s
+}
+
+func hardware(arms []ArmSummary) []string {
+	var bounce, flood []string
+	for _, a := range arms {
+		switch a.Arm.Load.Kind {
+		case experiment.Bounce:
+			bounce = append(bounce, a.Arm.Name)
+		case experiment.Flood:
+			flood = append(flood, a.Arm.Name)
+		}
+	}
+	switch {
+	case len(bounce)+len(flood) == 0:
+		return nil
+	case len(flood) == 0:
+		return []string{"No network device, interrupt coalescing or real traffic: frames bounce between the ends of a veth pair."}
+	}
+	return []string{"No network device, interrupt coalescing or real traffic: all frames are made on the machine itself, for a veth pair."}
+}
+
+func repetitions(arms []ArmSummary) []string {
+	least := len(arms[0].Trials)
+	for _, a := range arms {
+		least = min(least, len(a.Trials))
+	}
+	if least == 1 {
+		return []string{"With one trial of an arm, how much trials differ is unknown; deletes of one trial are not independent of each" +
+			" other, and a test over them says nothing of other trials."}
+	}
+	return []string{fmt.Sprintf("%d trials or more of each arm; deletes of one trial are not independent of each other, which the tests over them"+
+		" don't know.", least)}
+}
+
+func builds(arms []ArmSummary) []string {
+	kernels := map[string]bool{}
+	for _, a := range arms {
+		for _, t := range a.Trials {
+			kernels[t.Facts.Release+" "+t.Facts.Version+" "+t.Facts.Arch] = true
+		}
+	}
+	return []string{fmt.Sprintf("%s only; other configurations, compilers and versions were not tried.", plural(len(kernels), "kernel build"))}
+}
+
+// differences names the threaded arms that differ from the first in more than their model, so that
+// nobody takes the model for the only cause.
+func differences(arms []ArmSummary) []string {
+	var s []string
+	first := arms[0]
+	for _, a := range arms[1:] {
+		var d []string
+		add := func(differs bool, what string) {
+			if differs {
+				d = append(d, what)
+			}
+		}
+		add(a.Facts.Preempt != first.Facts.Preempt, "preemption model")
+		add(a.Facts.Arch != first.Facts.Arch, "architecture")
+		add(shortRelease(a.Facts.Release) != shortRelease(first.Facts.Release), "version")
+		add(a.Facts.CPUs != first.Facts.CPUs, "number of CPUs")
+		add(a.Facts.HZ != first.Facts.HZ, "HZ")
+		add(a.Trials[0].Command.Accel != first.Trials[0].Command.Accel, "accelerator")
+		add(!slices.Equal(a.Arm.Patch, first.Arm.Patch), "patch")
+		add(a.Arm.Threaded != first.Arm.Threaded || a.Arm.Load != first.Arm.Load, "load")
+		if len(d) > 1 {
+			s = append(s, fmt.Sprintf("%s and %s differ in %s: no single one of them is shown to be the cause.",
+				first.Arm.Name, a.Arm.Name, strings.Join(d, ", ")))
+		}
+	}
+	return s
+}
+
+// timeouts says where a stall could not have been reported at all: classic reports come after
+// rcu_cpu_stall_timeout (kernel-model 4.10).
+func timeouts(arms []ArmSummary) []string {
+	var short, lowered []string
+	for _, a := range arms {
+		limit := a.Facts.StallSec
+		if limit > 0 && a.Arm.Load.Kind != experiment.NoLoad && a.Arm.Load.Hold.Seconds() < float64(limit) {
+			short = append(short, a.Arm.Name)
+		}
+		if a.Arm.StallTimeout > 0 || a.Arm.ExpStallTimeout > 0 {
+			lowered = append(lowered, a.Arm.Name)
+		}
+	}
+	var s []string
+	if len(short) > 0 {
+		s = append(s, which(short, arms)+"had a hold shorter than the kernel's stall timeout: no classic stall could be reported.")
+	}
+	if len(lowered) > 0 {
+		s = append(s, which(lowered, arms)+"ran with a stall timeout set by the experiment: how many stalls are reported depends on it.")
+	}
+	return s
+}
+
+func inferences(arms []ArmSummary) []string {
+	var names []string
+	for _, a := range arms {
+		if slices.ContainsFunc(a.Trials, func(t TrialSummary) bool { return t.Band.Inferred }) {
+			names = append(names, a.Arm.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{which(names, arms) + "had no tracepoint to count polls at: polls are packets ÷ frames in flight, and the band is inferred from them."}
+}
+
+func stacks(arms []ArmSummary) []string {
+	var names []string
+	for _, a := range arms {
+		if !a.Facts.Stacks {
+			names = append(names, a.Arm.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{which(names, arms) + "had no readable kernel stacks: where deletes waited was not seen."}
+}
+
+func silence(arms []ArmSummary) []string {
+	var s []string
+	for _, a := range arms {
+		if a.Panicked+a.Silent > 0 {
+			s = append(s, fmt.Sprintf("%s: %d of %s ended in a panic and %d in silence; what was in flight then is in no number.",
+				a.Arm.Name, a.Panicked, plural(len(a.Trials), "trial"), a.Silent))
+		}
+	}
+	return s
+}
+
+func earlyReports(arms []ArmSummary) []string {
+	var s []string
+	for _, a := range arms {
+		if a.Early > 0 {
+			s = append(s, fmt.Sprintf("%s: %s of the kernel from before the load, not counted.", a.Arm.Name, plural(a.Early, "report")))
+		}
+	}
+	return s
+}
+
+// factGaps names what targets could not say, and arms whose trials ran on different kernels.
+func factGaps(arms []ArmSummary) []string {
+	var s []string
+	for _, a := range arms {
+		for _, t := range a.Trials[1:] {
+			if t.Facts.Release != a.Facts.Release || t.Facts.Version != a.Facts.Version || t.Facts.Preempt != a.Facts.Preempt {
+				s = append(s, fmt.Sprintf("%s: its trials ran on different kernels or models (%s, %s).", a.Arm.Name, a.Trials[0].ID, t.ID))
+				break
+			}
+		}
+		if a.Facts.Preempt == rcu.Preemption("") {
+			s = append(s, a.Arm.Name+": the preemption model is unknown.")
+		}
+	}
+	return s
+}
+
+// losses sums up what each arm missed.
+func losses(arms []ArmSummary) []string {
+	var s []string
+	for _, a := range arms {
+		if l := a.LossWords(); l != "" {
+			s = append(s, fmt.Sprintf("%s: missed %s.", a.Arm.Name, l))
+		}
+	}
+	return s
+}
+
+// LossWords sums up what a's trials missed, "3 kmsg lines, 1 record", or "".
+func (a ArmSummary) LossWords() string {
+	counts := map[string]int{}
+	var order []string
+	for _, t := range a.Trials {
+		for _, l := range t.Losses {
+			if _, ok := counts[l.What]; !ok {
+				order = append(order, l.What)
+			}
+			counts[l.What] += l.Count
+		}
+	}
+	slices.Sort(order)
+	var parts []string
+	for _, what := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[what], what))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// which begins a sentence about names of arms: nothing but "All arms" when it is all of several.
+func which(names []string, arms []ArmSummary) string {
+	if len(names) == len(arms) && len(arms) > 1 {
+		return "All arms "
+	}
+	return strings.Join(names, ", ") + " "
+}

@@ -1,0 +1,437 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/napistall/napistall/internal/experiment"
+)
+
+// A Word is a verdict in short.
+type Word string
+
+// The verdicts. What was not in the band is never NotReproduced: it was not put to the test.
+const (
+	Reproduced    Word = "reproduced"
+	NotReproduced Word = "not reproduced"
+	NotInBand     Word = "not in the band"
+	Inconclusive  Word = "inconclusive"
+)
+
+// A Verdict is what an experiment showed.
+type Verdict struct {
+	Word        Word
+	Sentences   []string // what it rests on, without the word
+	NotMeasured []string // what a reader might take it for and it is not
+}
+
+// minHold is the shortest hold after which "nothing was held" says something: see MinStall.
+const minHold = MinStall * 10 / 9
+
+// Judge forms the verdict over arms, given in the experiment's order. An arm is put to the test when
+// its NAPI is threaded, under load, and its kernel does not preempt by itself (NONE, VOLUNTARY).
+//
+//   - Reproduced: such an arm, in the band, shows a Stall: an RCU stall report, a soft lockup of the
+//     NAPI thread, or an operation that was blocked for HoldShare of the hold (and MinStall). Or its
+//     share of operations over SlowLimit is higher than that of a control, by Fisher's test at Alpha:
+//     delays without a stall.
+//   - NotReproduced: none does, and at least one of them was in the band in every trial, for a hold in which
+//     a stall would have been told from a slow control, with MinDeletes operations or more.
+//   - NotInBand: arms were put to the test, and none of them was in the band.
+//   - Inconclusive: whatever remains; the sentences say what is missing.
+func Judge(arms []ArmSummary) Verdict {
+	j := judge{arms: arms}
+	for _, a := range arms {
+		j.sort(a)
+	}
+	v := Verdict{}
+	switch {
+	case len(j.stalled) > 0 || len(j.delayed) > 0:
+		v.Word, v.Sentences = Reproduced, j.reproduced()
+	case len(j.outside) > 0:
+		v.Word, v.Sentences = Inconclusive, j.stalledOutside()
+	case len(j.cleared) > 0:
+		v.Word, v.Sentences = NotReproduced, j.notReproduced()
+	case len(j.weak) > 0:
+		v.Word, v.Sentences = Inconclusive, j.tooLittle()
+	case len(j.offBand) > 0:
+		v.Word, v.Sentences = NotInBand, j.notInBand()
+	default:
+		v.Word, v.Sentences = Inconclusive, []string{j.nothing()}
+	}
+	v.Sentences = append(v.Sentences, j.controls()...)
+	v.NotMeasured = NotMeasured(arms)
+	return v
+}
+
+// judge sorts arms by what they can say.
+type judge struct {
+	arms    []ArmSummary
+	stalled []ArmSummary // suspects in the band, with a Stall
+	delayed []ArmSummary // suspects in the band, slower than a control, without a Stall
+	outside []ArmSummary // suspects with a Stall that the band does not explain
+	cleared []ArmSummary // suspects in the band, long enough, without either
+	weak    []ArmSummary // suspects in the band, or where that is unknown, with too little to say
+	offBand []ArmSummary // suspects above or below it
+}
+
+func (j *judge) sort(a ArmSummary) {
+	switch {
+	case !a.suspect():
+	case a.Stalled > 0 && a.inBandAtAll():
+		j.stalled = append(j.stalled, a)
+	case a.Stalled > 0:
+		j.outside = append(j.outside, a)
+	case a.Band == Above || a.Band == Below:
+		j.offBand = append(j.offBand, a)
+	case a.Band == In && j.slowerThan(a) != "":
+		j.delayed = append(j.delayed, a)
+	case a.Band == In && a.enough():
+		j.cleared = append(j.cleared, a)
+	default:
+		j.weak = append(j.weak, a)
+	}
+}
+
+// enough reports whether a's silence says something.
+func (a ArmSummary) enough() bool { return a.tooLittle() == "" }
+
+// tooLittle says why a's silence says nothing, or "".
+func (a ArmSummary) tooLittle() string {
+	switch {
+	case a.Band == UnknownBand || a.Band == Mixed:
+		return "whether it was in the band is not known of every trial (" + a.bandEvidence() + ")"
+	case a.Facts.Preempt == "":
+		return "its preemption model is unknown"
+	case a.Silent > 0:
+		return fmt.Sprintf("%d of %s went silent", a.Silent, plural(len(a.Trials), "trial"))
+	case a.Arm.Load.Hold < minHold:
+		return fmt.Sprintf("a hold of %s is too short to tell a stall from a slow delete (from %s on)",
+			FormatDuration(a.Arm.Load.Hold), FormatDuration(minHold))
+	case a.Hold.Over.N < MinDeletes:
+		return fmt.Sprintf("%s in the hold, %d are needed", plural(a.Hold.Over.N, a.noun()), MinDeletes)
+	}
+	return ""
+}
+
+func (a ArmSummary) bandEvidence() string {
+	for _, t := range a.Trials {
+		if t.Band.Band != In {
+			return t.Band.Evidence
+		}
+	}
+	return ""
+}
+
+// slowerThan names a control over which a's share of slow operations is significantly higher.
+func (j *judge) slowerThan(a ArmSummary) string {
+	for _, c := range j.arms {
+		if c.suspect() && c.Band == In || len(c.Trials) == 0 || c.Arm.Probe.Op != a.Arm.Probe.Op {
+			continue
+		}
+		if t := fisher(a.Hold.Over, c.Hold.Over); t.Significant() && t.Sign > 0 {
+			return c.Arm.Name
+		}
+	}
+	return ""
+}
+
+func (j *judge) reproduced() []string {
+	var s []string
+	for _, a := range j.stalled {
+		s = append(s, a.stallSentence())
+	}
+	for _, a := range j.delayed {
+		s = append(s, a.delaySentence())
+	}
+	first := append(j.stalled, j.delayed...)[0]
+	if c := j.comparison(first); c != "" {
+		s = append(s, c)
+	}
+	if len(j.cleared) > 0 {
+		s = append(s, "Of the same kind, in the band, and without a stall: "+list(j.cleared, ArmSummary.outcome)+".")
+	}
+	for _, a := range j.weak {
+		s = append(s, fmt.Sprintf("%s says nothing: %s.", a.Arm.Name, a.tooLittle()))
+	}
+	if len(j.offBand) > 0 {
+		s = append(s, "Not in the band, and without a stall: "+list(j.offBand, ArmSummary.outcome)+".")
+	}
+	return s
+}
+
+// stallSentence says what stalled, by what evidence, and in how many trials.
+func (a ArmSummary) stallSentence() string {
+	worst, _, _ := a.Hold.Worst()
+	b := strings.Builder{}
+	fmt.Fprintf(&b, "%s: ", a.label())
+	switch n := a.blockedTrials(); {
+	case n > 0:
+		fmt.Fprintf(&b, "the load blocked %s for %s of a hold of %s", article(a.noun()), a.worstWords(), FormatDuration(a.Arm.Load.Hold))
+	case worst > 0:
+		fmt.Fprintf(&b, "worst %s %s in a hold of %s", a.noun(), a.worstWords(), FormatDuration(a.Arm.Load.Hold))
+	default:
+		fmt.Fprintf(&b, "no %s ended in a hold of %s", a.noun(), FormatDuration(a.Arm.Load.Hold))
+	}
+	fmt.Fprintf(&b, ", %s over 1 s; %s", a.overWords(), a.reportWords())
+	fmt.Fprintf(&b, "; stalled in %d of %s.", a.Stalled, plural(len(a.Trials), "trial"))
+	if a.RCUStalls() == 0 && a.dynamicNone() {
+		b.WriteString(" That is how a PREEMPT_DYNAMIC kernel without preemption does it: RCU gets by, for its readers can be" +
+			" preempted, but whoever needs the CPU itself waits.")
+	}
+	return b.String()
+}
+
+func (a ArmSummary) delaySentence() string {
+	return fmt.Sprintf("%s: delays, not stalls: %s over 1 s, worst %s in a hold of %s; %s, in %s.", a.label(), a.overWords(),
+		a.worstWords(), FormatDuration(a.Arm.Load.Hold), a.reportWords(), plural(len(a.Trials), "trial"))
+}
+
+func (a ArmSummary) blockedTrials() int {
+	n := 0
+	for _, t := range a.Trials {
+		if t.blocked() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// comparison tests a against the first control that says most: a preempting one, else a cleared one,
+// else one outside the band, else softirq mode.
+func (j *judge) comparison(a ArmSummary) string {
+	rank := func(c ArmSummary) int {
+		switch {
+		case c.Arm.Name == a.Arm.Name || len(c.Trials) == 0 || c.Arm.Probe.Op != a.Arm.Probe.Op || c.Stalled > 0:
+			return 0
+		case c.Arm.Threaded && c.Facts.Preempt.Preempts():
+			return 4
+		case c.suspect() && c.Band == In:
+			return 3
+		case c.suspect():
+			return 2
+		}
+		return 1
+	}
+	var best ArmSummary
+	top := 0
+	for _, c := range j.arms {
+		if r := rank(c); r > top {
+			best, top = c, r
+		}
+	}
+	if top == 0 {
+		return ""
+	}
+	t := fisher(a.Hold.Over, best.Hold.Over)
+	return fmt.Sprintf("Over 1 s, %s against %s: %s against %s (%s).", a.Arm.Name, best.Arm.Name,
+		a.overWords(), best.overWords(), testWords(t, "Fisher's exact test"))
+}
+
+func testWords(t Test, name string) string {
+	if !t.HasP {
+		return t.Words
+	}
+	s := name + ", " + t.String()
+	if !t.Significant() {
+		s += ": no difference shown"
+	}
+	return s
+}
+
+func (j *judge) notReproduced() []string {
+	var s []string
+	for _, a := range j.cleared {
+		lo, hi := a.Hold.Over.Interval(Confidence)
+		s = append(s, fmt.Sprintf("%s: in a hold of %s, %s over 1 s (95 %% interval %s to %s), worst %s; %s, in %s.", a.label(),
+			FormatDuration(a.Arm.Load.Hold), a.overWords(), FormatShare(lo), FormatShare(hi), a.worstWords(), a.reportWords(),
+			plural(len(a.Trials), "trial")))
+	}
+	for _, a := range j.weak {
+		s = append(s, fmt.Sprintf("%s says nothing: %s.", a.Arm.Name, a.tooLittle()))
+	}
+	for _, a := range j.offBand {
+		s = append(s, fmt.Sprintf("%s was not in the band.", a.Arm.Name))
+	}
+	return s
+}
+
+func (j *judge) stalledOutside() []string {
+	var s []string
+	for _, a := range j.outside {
+		s = append(s, fmt.Sprintf("%s shows a stall (%s, %s), but its load was never seen in the band (%s), so that the exit of the"+
+			" poll loop does not explain it.", a.label(), a.StallEvidence(), a.reportWords(), a.bandEvidence()))
+	}
+	return s
+}
+
+func (j *judge) tooLittle() []string {
+	var s []string
+	for _, a := range j.weak {
+		s = append(s, fmt.Sprintf("%s: no stall, which says nothing yet: %s.", a.label(), a.tooLittle()))
+	}
+	for _, a := range j.offBand {
+		s = append(s, fmt.Sprintf("%s was not in the band.", a.Arm.Name))
+	}
+	return s
+}
+
+func (j *judge) notInBand() []string {
+	var s []string
+	for _, a := range j.offBand {
+		s = append(s, fmt.Sprintf("%s: %s. Nothing stalled, as outside the band nothing should; this is not a negative result.",
+			a.label(), a.bandEvidence()))
+	}
+	return s
+}
+
+func (j *judge) nothing() string {
+	for _, a := range j.arms {
+		if len(a.Trials) > 0 {
+			return "No arm was put to the test: that takes threaded NAPI under load on a kernel under NONE or VOLUNTARY."
+		}
+	}
+	return "No trial was completed."
+}
+
+// controls says what the arms did that were not put to the test.
+func (j *judge) controls() []string {
+	var s []string
+	var quiet []ArmSummary
+	for _, a := range j.arms {
+		switch {
+		case len(a.Trials) == 0 || a.suspect():
+		case a.Stalled > 0:
+			s = append(s, fmt.Sprintf("%s shows a stall as well (%s; %s, worst %s): the cause named here does not explain that one.",
+				a.label(), a.StallEvidence(), a.reportWords(), a.worstWords()))
+		case a.Hold.Over.K > 0:
+			s = append(s, a.slowControl())
+		default:
+			quiet = append(quiet, a)
+		}
+	}
+	if len(quiet) > 0 {
+		s = append(s, "Controls without a stall: "+list(quiet, ArmSummary.outcome)+".")
+	}
+	return s
+}
+
+// slowControl says why a slow control is still another thing: no report, and an end of its own long
+// before the load's.
+func (a ArmSummary) slowControl() string {
+	worst, cut, _ := a.Hold.Worst()
+	why := "a threaded arm of a kernel that preempts should not be"
+	if !a.Arm.Threaded {
+		why = "softirqs that saturate a CPU make deletes slow as well"
+	}
+	s := fmt.Sprintf("%s is slow, too (%s over 1 s, worst %s): %s.", a.label(), a.overWords(), a.worstWords(), why)
+	hold := a.Arm.Load.Hold
+	if hold <= 0 || cut {
+		return s
+	}
+	share := worst.Seconds() / hold.Seconds()
+	if share <= 1.0/3 && a.RCUStalls() == 0 {
+		return s + fmt.Sprintf(" It differs: no stall was reported, and the worst ended by itself after %s of the hold.", FormatShare(share))
+	}
+	return s + fmt.Sprintf(" The worst lasted %s of the hold: from a stall it is not clearly apart.", FormatShare(share))
+}
+
+// outcome is one arm's result in a list: "lazy (7.3.4 amd64, LAZY, in the band) 0 of 142 over 1 s, worst 0.21 s".
+func (a ArmSummary) outcome() string {
+	return fmt.Sprintf("%s %s over 1 s, worst %s", a.label(), a.overWords(), a.worstWords())
+}
+
+func list(arms []ArmSummary, f func(ArmSummary) string) string {
+	var s []string
+	for _, a := range arms {
+		s = append(s, f(a))
+	}
+	return strings.Join(s, "; ")
+}
+
+// overWords is "1 of 1" or "1 of 1 (and 2 cut before 1 s)".
+func (a ArmSummary) overWords() string {
+	s := fmt.Sprintf("%d of %s", a.Hold.Over.K, plural(a.Hold.Over.N, a.noun()))
+	if a.Hold.Undecided > 0 {
+		s += fmt.Sprintf(" (and %d cut before 1 s)", a.Hold.Undecided)
+	}
+	return s
+}
+
+func (a ArmSummary) worstWords() string {
+	worst, atLeast, ok := a.Hold.Worst()
+	if !ok {
+		return "unknown"
+	}
+	if atLeast {
+		return "over " + FormatDuration(worst)
+	}
+	return FormatDuration(worst)
+}
+
+func (a ArmSummary) reportWords() string {
+	s := fmt.Sprintf("%d classic and %d expedited RCU stalls", a.Classic, a.Expedited)
+	if a.RCUStalls() == 0 {
+		s = "no RCU stall"
+	}
+	if a.SoftLockups > 0 {
+		s += ", " + plural(a.SoftLockups, "soft lockup")
+	}
+	if a.Panicked > 0 {
+		s += fmt.Sprintf(", %d of %s ended in a panic", a.Panicked, plural(len(a.Trials), "trial"))
+	}
+	return s
+}
+
+// noun is what the arm's operation is called.
+func (a ArmSummary) noun() string {
+	switch a.Arm.Probe.Op {
+	case experiment.Membarrier:
+		return "membarrier"
+	case experiment.RCUBarrier:
+		return "rcu_barrier"
+	}
+	return "delete"
+}
+
+func article(noun string) string {
+	if strings.HasPrefix(noun, "r") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// FormatDuration writes d in seconds: three decimals under 10 ms, two under 10 s, else one; none when it
+// is a whole number.
+func FormatDuration(d time.Duration) string {
+	switch s := d.Seconds(); {
+	case d%time.Second == 0:
+		return fmt.Sprintf("%.0f s", s)
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.3f s", s)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.2f s", s)
+	default:
+		return fmt.Sprintf("%.1f s", s)
+	}
+}
+
+// FormatShare writes a share of 1 as a percentage of two digits.
+func FormatShare(x float64) string {
+	switch p := 100 * x; {
+	case p == 0 || p >= 10:
+		return fmt.Sprintf("%.0f %%", p)
+	case p < 0.1:
+		return "under 0.1 %"
+	default:
+		return fmt.Sprintf("%.1f %%", p)
+	}
+}
