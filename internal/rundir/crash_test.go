@@ -315,12 +315,16 @@ func TestTruncated(t *testing.T) {
 	if len(files) != 6 || len(trial) != 5 {
 		t.Fatalf("files %v, %v", files, trial)
 	}
+	step := 1
+	if testing.Short() {
+		step = 11
+	}
 	for _, path := range append(files, trial...) {
 		whole, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := range len(whole) {
+		for n := 0; n < len(whole); n += step {
 			if err := os.WriteFile(path, whole[:n], 0o666); err != nil {
 				t.Fatal(err)
 			}

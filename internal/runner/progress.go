@@ -41,7 +41,7 @@ type Progress struct {
 func Line(p Progress) string {
 	head := fmt.Sprintf("%*d/%d  %-12s  ", len(fmt.Sprint(p.Total)), p.Index, p.Total, clip(p.Arm, 14))
 	if p.Err != nil {
-		return clip(head+"no data: "+oneLine(p.Err.Error()), 80)
+		return clip(oneLine(head+"no data: "+p.Err.Error()), 80)
 	}
 	phase, took := p.Phase, seconds(p.Elapsed.Truncate(time.Second), 0)
 	switch {
@@ -56,7 +56,7 @@ func Line(p Progress) string {
 	if p.Try > 1 {
 		line += fmt.Sprintf("  try %d", p.Try)
 	}
-	return clip(line+measured(p), 80)
+	return clip(oneLine(line+measured(p)), 80)
 }
 
 // measured is what there is to say about p's samples.
@@ -95,7 +95,7 @@ func digits(d time.Duration) int {
 
 func seconds(d time.Duration, digits int) string { return fmt.Sprintf("%.*f", digits, d.Seconds()) }
 
-// oneLine puts blanks in the place of what would move the cursor.
+// oneLine puts blanks in the place of what would move the cursor: a target may send anything.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
