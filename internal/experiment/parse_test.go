@@ -64,7 +64,16 @@ func TestParseOK(t *testing.T) {
 			t.Fatal(err)
 		}
 		invariants(t, e)
-		golden(t, "testdata/ok/"+name+".json", indented(t, e))
+		text := indented(t, e)
+		golden(t, "testdata/ok/"+name+".json", text)
+
+		var again Experiment // as it comes back from a run directory, or on its way to a guest
+		if err := json.Unmarshal([]byte(text), &again); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(e, &again); diff != "" {
+			t.Errorf("JSON there and back (-there +back):\n%s", diff)
+		}
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 const (
 	maxBytes = 128 << 10
 	maxDepth = 32
+	maxKeys  = 8192
 )
 
 // document returns the root of the one YAML document in text, or nil after noting what is wrong. It
@@ -81,7 +82,7 @@ func (s *source) plainText(text string) bool {
 
 // plainYAML checks the tokens for the parts of YAML that aren't used, and for the depth of nesting.
 func (s *source) plainYAML(tokens token.Tokens) bool {
-	depth, dashes, line := 0, 0, 0
+	depth, dashes, keys, line := 0, 0, 0, 0
 	for _, t := range tokens {
 		if t.Position.Line != line {
 			line, dashes = t.Position.Line, 0
@@ -93,14 +94,16 @@ func (s *source) plainYAML(tokens token.Tokens) bool {
 			depth--
 		case token.SequenceEntryType:
 			dashes++
+		case token.MappingValueType:
+			keys++
 		default:
 			if what, want := unused(t.Type); what != "" {
 				s.mistake(tokenPlace(t), want, "a YAML %s can't be used in an experiment", what)
 				return false
 			}
 		}
-		if depth+dashes > maxDepth {
-			s.mistake(tokenPlace(t), "", "nested too deeply")
+		if depth+dashes > maxDepth || keys > maxKeys {
+			s.mistake(tokenPlace(t), "", "an experiment has at most %d levels and %d keys", maxDepth, maxKeys)
 			return false
 		}
 	}
