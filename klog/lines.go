@@ -171,16 +171,15 @@ func netconsole(s string) (Line, bool) {
 	if s == "" || !isDigit(s[0]) {
 		return Line{}, false
 	}
-	head, text, found := strings.Cut(s[:min(len(s), headReach)], ";")
-	if !found {
+	end := strings.IndexByte(s[:min(len(s), headReach)], ';')
+	if end < 0 {
 		return Line{}, false
 	}
-	_, _, stamp, err := kmsgHead(head)
+	_, _, stamp, err := kmsgHead(s[:end])
 	if err != nil {
 		return Line{}, false
 	}
-	text = s[len(head)+1:]
-	return Line{stamp, true, text}, true
+	return Line{stamp, true, s[end+1:]}, true
 }
 
 // ParseKmsg reads one record of /dev/kmsg, as one read(2) returns it: "prio,seq,usec,flags[,…];text", then
