@@ -10,6 +10,7 @@ import (
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/rcu"
+	"github.com/napistall/napistall/klog"
 )
 
 // Prepare is the phase before experiment.Boot: the kernel is fetched and looked at.
@@ -33,6 +34,7 @@ type Progress struct {
 	// if that is longer; OverWorst then says so, as it does for a censored sample.
 	Worst     time.Duration
 	OverWorst bool
+	Stalls    int   // classic and expedited RCU stalls in the target's log, one for each grace period
 	Done      bool  // this is the try's last Progress
 	Err       error // why it is no data, once Done
 }
@@ -61,16 +63,19 @@ func Line(p Progress) string {
 
 // measured is what there is to say about p's samples.
 func measured(p Progress) string {
-	if p.Trial == "" || p.Samples == 0 && p.Worst == 0 {
+	if p.Trial == "" || p.Samples == 0 && p.Worst == 0 && p.Stalls == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("  %4d %-7s", p.Samples, plural("sample", p.Samples))
+	s := fmt.Sprintf(" %4d %-7s", p.Samples, plural("sample", p.Samples))
 	if p.Worst > 0 {
 		over := ""
 		if p.OverWorst {
 			over = "≥ "
 		}
 		s += fmt.Sprintf("  worst %s%s s", over, seconds(p.Worst, digits(p.Worst)))
+	}
+	if p.Stalls > 0 {
+		s += fmt.Sprintf("  %d %s", p.Stalls, plural("stall", p.Stalls))
 	}
 	return s
 }
@@ -128,7 +133,13 @@ type tracker struct {
 	last    rcu.Ktime     // newest instant seen on the target's clock
 	idle    rcu.Ktime     // since when no sample has ended; 0 while the load has not started
 	holding bool
+	log     []klog.Line // of the target, the first maxLog lines
+	parsed  int         // how many of them Stalls is about
 }
+
+// maxLog bounds what a target that floods its log can make us hold. What comes after so many lines is
+// kept with the records as ever, but no longer part of a Progress.
+const maxLog = 4096
 
 // track starts to follow a try. The caller stops it.
 func (w *walk) track(p Progress, arm experiment.Arm) *tracker {
@@ -170,6 +181,9 @@ func (t *tracker) see(r experiment.Record) {
 	if s := r.Sample; s != nil && s.Op == t.arm.Probe.Op && s.Err == "" {
 		t.sample(*s)
 	}
+	if k := r.Kmsg; k != nil && len(t.log) < maxLog {
+		t.log = append(t.log, klog.Line{Stamp: k.Stamp, HasStamp: true, Text: k.Text})
+	}
 	if r.Phase != nil {
 		t.phase(*r.Phase)
 	}
@@ -204,6 +218,7 @@ func (t *tracker) report() {
 	t.walk.tell.Lock()
 	defer t.walk.tell.Unlock()
 	t.mu.Lock()
+	t.countStalls()
 	p := t.now
 	p.Elapsed = time.Since(t.began)
 	if p.Trial != "" {
@@ -214,6 +229,15 @@ func (t *tracker) report() {
 	}
 	t.mu.Unlock()
 	t.walk.Progress(p)
+}
+
+func (t *tracker) countStalls() {
+	if t.parsed == len(t.log) {
+		return
+	}
+	t.parsed = len(t.log)
+	events := klog.Parse(t.log)
+	t.now.Stalls = klog.Count(events, klog.Classic) + klog.Count(events, klog.Expedited)
 }
 
 // expect is how long the try should take: by its own set-up once it is known, else by the last

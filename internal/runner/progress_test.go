@@ -38,12 +38,12 @@ func TestProgressOfATrial(t *testing.T) {
 1/1  stock         prepare    4/21 s
 1/1  stock         hold       4/10 s
 1/1  stock         hold       5/10 s
-1/1  stock         hold       6/10 s     1 sample   worst 0.001 s
-1/1  stock         hold       7/10 s     2 samples  worst 0.002 s
-1/1  stock         hold       8/10 s     3 samples  worst 0.003 s
-1/1  stock         hold       9/10 s     4 samples  worst 0.004 s
-1/1  stock         hold      10/10 s     5 samples  worst 0.005 s
-1/1  stock         done         10 s     6 samples  worst 0.006 s`), "\n")
+1/1  stock         hold       6/10 s    1 sample   worst 0.001 s
+1/1  stock         hold       7/10 s    2 samples  worst 0.002 s
+1/1  stock         hold       8/10 s    3 samples  worst 0.003 s
+1/1  stock         hold       9/10 s    4 samples  worst 0.004 s
+1/1  stock         hold      10/10 s    5 samples  worst 0.005 s
+1/1  stock         done         10 s    6 samples  worst 0.006 s`), "\n")
 		f := &fake{run: halfLater}
 		if diff := cmp.Diff(want, lines(t, f, planOf(1, "stock"))); diff != "" {
 			t.Errorf("lines (-want +got):\n%s", diff)
@@ -68,6 +68,8 @@ func TestProgressOfAStall(t *testing.T) {
 				err = errors.Join(err, rest(ctx, 900*time.Millisecond),
 					emit(experiment.Record{At: second(11 + i), Counters: &experiment.Counters{}}))
 			}
+			err = errors.Join(err, emit(experiment.Record{At: second(14), Kmsg: &experiment.Kmsg{Stamp: 14 * time.Second,
+				Text: "rcu: INFO: rcu_sched detected expedited stalls on CPUs/tasks: { 1-.... } 2101 jiffies s: 89 root: 0x2/."}}))
 			blocked := &experiment.Sample{Op: experiment.LinkDel, Start: second(10), Took: 4 * time.Second, Censored: true}
 			other := &experiment.Sample{Op: experiment.Membarrier, Start: second(10), Took: 9 * time.Second}
 			refused := &experiment.Sample{Op: experiment.LinkDel, Start: second(10), Took: 9 * time.Second, Err: "EPERM"}
@@ -79,9 +81,9 @@ func TestProgressOfAStall(t *testing.T) {
 		want := strings.Split(strings.TrimSpace(`
 1/1  stock         hold        0/6 s
 1/1  stock         hold        1/6 s
-1/1  stock         hold        2/6 s     0 samples  worst ≥ 1.75 s
-1/1  stock         hold        3/6 s     0 samples  worst ≥ 2.75 s
-1/1  stock         done          3 s     1 sample   worst ≥ 4.00 s`), "\n")
+1/1  stock         hold        2/6 s    0 samples  worst ≥ 1.75 s
+1/1  stock         hold        3/6 s    0 samples  worst ≥ 2.75 s
+1/1  stock         done          3 s    1 sample   worst ≥ 4.00 s  1 stall`), "\n")
 		got := lines(t, f, planOf(1, "stock"))
 		if diff := cmp.Diff(want, got[3:]); diff != "" {
 			t.Errorf("lines (-want +got):\n%s", diff)
@@ -119,7 +121,7 @@ func FuzzLine(f *testing.F) {
 	f.Add(strings.Repeat("é", 99), "prepare", 1000, 1000, 1, int64(-1), int64(0), -1, "a\r\nb\x1b[2J")
 	f.Fuzz(func(t *testing.T, arm, phase string, index, total, try int, elapsed, worst int64, samples int, fail string) {
 		p := Progress{Trial: "x", Arm: arm, Phase: phase, Index: index, Total: total, Try: try, Samples: samples,
-			Elapsed: time.Duration(elapsed), Expect: time.Duration(elapsed), Worst: time.Duration(worst), OverWorst: true}
+			Elapsed: time.Duration(elapsed), Expect: time.Duration(elapsed), Worst: time.Duration(worst), OverWorst: true, Stalls: samples}
 		if fail != "" {
 			p.Err = errors.New(fail)
 		}

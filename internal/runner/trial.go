@@ -8,7 +8,6 @@ import (
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/rundir"
-	"github.com/napistall/napistall/internal/wire"
 )
 
 // trial runs t until it gave data, its tries are used up, or its arm turned out not to run.
@@ -87,6 +86,7 @@ func (w *walk) record(ctx context.Context, target backend.Target, t experiment.T
 		return &keepError{err}
 	}
 	var keep, failed error
+	ended := false
 	err = target.Run(ctx, t, func(r experiment.Record) error {
 		if keep != nil {
 			return keep
@@ -96,34 +96,37 @@ func (w *walk) record(ctx context.Context, target backend.Target, t experiment.T
 			return failed
 		}
 		keep = out.Write(r)
+		ended = ended || r.End != nil
 		p.see(r)
 		return keep
 	})
 	switch {
 	case keep != nil:
-		return errors.Join(&keepError{keep}, out.Abort())
-	case err == nil:
+		return abort(out, &keepError{keep})
+	case err == nil && failed != nil:
 		err = failed
+	case err == nil && !ended:
+		err = &backend.MachineError{Op: "collect records", Err: errors.New("they stop before their end")}
 	}
 	if err != nil {
-		return errors.Join(err, out.Abort())
+		return abort(out, err)
 	}
-	return w.commit(out)
-}
-
-// commit keeps the trial. Records without an end are the backend's fault, all else our disk's.
-func (w *walk) commit(out *rundir.TrialWriter) error {
-	err := out.Commit()
-	switch {
-	case errors.Is(err, wire.ErrCut):
-		return &backend.MachineError{Op: "collect records", Err: err}
-	case err != nil:
+	if err := out.Commit(); err != nil {
 		return &keepError{err}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.result.Done++
 	return nil
+}
+
+// abort removes what was kept of a try and returns why it was aborted. What can't be removed would be
+// in the way of the next try.
+func abort(out *rundir.TrialWriter, why error) error {
+	if err := out.Abort(); err != nil {
+		return &keepError{fmt.Errorf("%w, after: %w", err, why)}
+	}
+	return why
 }
 
 // A keepError is a failure to keep a trial or to free its target. No retry mends it and it says
