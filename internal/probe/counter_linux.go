@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/machine"
@@ -131,6 +130,3 @@ func (c *Counter) Close() error {
 	}
 	return c.polls.close()
 }
-
-// Every is the interval at which counters are read.
-const Every = time.Second

@@ -11,6 +11,9 @@ import (
 // Beside is the pause of the operations that run beside the one asked for: once a second.
 const Beside = time.Second
 
+// Every is the interval at which counters are read.
+const Every = time.Second
+
 // Options say what a probe does again and again.
 type Options struct {
 	experiment.Probe

@@ -1,0 +1,292 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/load"
+	"github.com/napistall/napistall/internal/machine"
+	"github.com/napistall/napistall/internal/probe"
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// Run runs trial on this machine, in network namespaces of its own, and passes its records to emit,
+// in order and one at a time, the last an End. The whole process is pinned off the CPU under test, and
+// stays so. An error means that there is no result; one that matches errors.ErrUnsupported, that this
+// machine can't.
+func Run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error) error {
+	return run(ctx, trial, emit, true)
+}
+
+// A session is one trial while it runs.
+type session struct {
+	trial   experiment.Trial
+	isolate bool
+	out     *queue
+	facts   experiment.Facts
+	test    int // the CPU under test
+	spare   int // where we are
+	online  []int
+	kmsg    *kmsg
+	boot    []experiment.Kmsg
+	load    *load.Running
+	counter *probe.Counter
+	probes  []*probe.Prober
+	undo    []func() error // newest last
+}
+
+func run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error, isolate bool) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &session{trial: trial, isolate: isolate}
+	s.out = newQueue(emit, cancel)
+	pumped := make(chan error, 1)
+	stop := make(chan struct{})
+	defer func() {
+		err = errors.Join(err, s.finish(stop, pumped))
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(cause, err)
+		}
+		if err == nil {
+			s.put(experiment.Record{End: &experiment.End{Outcome: experiment.Completed}})
+		}
+		s.out.close()
+	}()
+	if err := s.look(); err != nil {
+		pumped <- nil
+		return err
+	}
+	go func() { pumped <- s.kmsg.pump(stop, s.putKmsg) }()
+	s.phase(experiment.Setup, 0)
+	if err := s.setup(ctx); err != nil {
+		return err
+	}
+	return s.measure(ctx)
+}
+
+// put stamps r and queues it.
+func (s *session) put(r experiment.Record) {
+	if now, err := machine.Now(); err == nil {
+		r.At = now
+	}
+	s.out.put(r)
+}
+
+func (s *session) putKmsg(k experiment.Kmsg) { s.put(experiment.Record{Kmsg: &k}) }
+
+func (s *session) phase(name string, expect time.Duration) {
+	s.put(experiment.Record{Phase: &experiment.Phase{Name: name, Expect: expect}})
+}
+
+func (s *session) lose(l ...experiment.Loss) {
+	for _, l := range l {
+		s.put(experiment.Record{Loss: &l})
+	}
+}
+
+// look reads what the machine is, emits it, and moves us off the CPU under test.
+func (s *session) look() (err error) {
+	if s.kmsg, err = openKmsg(); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.kmsg.close)
+	if err := s.kmsg.drain(func(k experiment.Kmsg) { s.boot = append(s.boot, k) }); err != nil {
+		return err
+	}
+	found, err := machine.Read(machine.Source{Kmsg: bootText(s.boot)})
+	if err != nil {
+		return err
+	}
+	s.online = found.Online
+	s.facts = record(found)
+	s.test, s.spare, err = load.CPUs(s.trial.Arm.Load.CPU, found.Online)
+	s.facts.LoadCPU, s.facts.ProbeCPU = s.test, s.spare
+	s.putFacts()
+	for _, k := range s.boot {
+		s.putKmsg(k)
+	}
+	if err != nil {
+		return err
+	}
+	return machine.PinProcess(s.spare)
+}
+
+func (s *session) putFacts() {
+	f := s.facts
+	s.put(experiment.Record{Facts: &f})
+}
+
+// setup tries every probe once, sets the load up and attaches the counters.
+func (s *session) setup(ctx context.Context) error {
+	if err := s.openProbes(ctx); err != nil {
+		return err
+	}
+	r, err := load.Prepare(ctx, s.trial.Arm.Load, s.test, load.Options{Threaded: s.trial.Arm.Threaded, Isolate: s.isolate, Spare: s.spare})
+	if err != nil {
+		return err
+	}
+	s.load = r
+	s.undo = append(s.undo, r.Stop)
+	if err := s.openCounter(); err != nil {
+		return err
+	}
+	s.facts.Thread, s.facts.ThreadPID, s.facts.PollTrace = r.Thread.Comm, r.Thread.PID, s.counter.Traced()
+	s.putFacts()
+	return nil
+}
+
+func (s *session) openCounter() error {
+	t := probe.Target{Device: s.load.Device, CPU: s.test, Online: s.online, Thread: s.load.Thread.PID, Packets: s.load.Packets}
+	if s.trial.Arm.Load.Kind == experiment.Bounce {
+		t.Inflight = s.trial.Arm.Load.Inflight
+	}
+	c, notrace, err := probe.NewCounter(t)
+	if err != nil {
+		return err
+	}
+	if notrace != nil {
+		s.facts.Evidence = append(s.facts.Evidence, "polls: not traced: "+notrace.Error())
+	}
+	s.counter = c
+	s.undo = append(s.undo, c.Close)
+	return nil
+}
+
+// openProbes readies the operation that the trial asks for, and the two beside it. One of the two
+// that this kernel lacks is a loss; the one asked for must be there.
+func (s *session) openProbes(ctx context.Context) error {
+	asked := s.trial.Arm.Probe
+	wanted := []experiment.Probe{asked}
+	for _, op := range []string{experiment.Membarrier, experiment.RCUBarrier} {
+		if op != asked.Op {
+			wanted = append(wanted, experiment.Probe{Op: op, Every: probe.Beside})
+		}
+	}
+	for _, w := range wanted {
+		p, err := probe.Open(ctx, probe.Options{Probe: w, Isolate: s.isolate}, s.putSample)
+		switch {
+		case err == nil:
+			s.probes = append(s.probes, p)
+		case w.Op != asked.Op && errors.Is(err, errors.ErrUnsupported):
+			s.lose(experiment.Loss{What: "probe " + w.Op, Count: 1, Why: err.Error()})
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// putSample is called from the probes' threads.
+func (s *session) putSample(sample experiment.Sample) {
+	sample.Phase = s.phaseAt(sample.Start)
+	s.put(experiment.Record{Sample: &sample})
+}
+
+func (s *session) phaseAt(t rcu.Ktime) string {
+	if t < s.load.Deadline {
+		return experiment.Hold
+	}
+	return experiment.Tail
+}
+
+// measure starts load and probes and counts until the trial's duration is over, whether or not a
+// probe is blocked then.
+func (s *session) measure(ctx context.Context) error {
+	arm := s.trial.Arm
+	if err := s.counter.Reset(); err != nil {
+		return err
+	}
+	s.phase(experiment.Hold, arm.Load.Hold)
+	if err := s.load.Start(ctx); err != nil {
+		return err
+	}
+	for _, p := range s.probes {
+		p.Begin()
+	}
+	for _, stop := range schedule(arm.Load.Hold, arm.Duration) {
+		if err := s.sleepUntil(ctx, s.load.Begin.Add(stop.at)); err != nil {
+			return err
+		}
+		if stop.tail {
+			s.phase(experiment.Tail, arm.Duration-arm.Load.Hold)
+			continue
+		}
+		if err := s.count(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) count() error {
+	n, err := s.counter.Read()
+	if err != nil {
+		return err
+	}
+	now, err := machine.Now()
+	if err != nil {
+		return err
+	}
+	n.InHold = now < s.load.Deadline
+	s.put(experiment.Record{Counters: &n})
+	return nil
+}
+
+func (s *session) sleepUntil(ctx context.Context, t rcu.Ktime) error {
+	now, err := machine.Now()
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(t.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finish stops what runs and, on a machine that lives on, takes everything away again. In a guest
+// the machine itself is thrown away, and a wait for its kernel would be for nothing.
+func (s *session) finish(stop chan struct{}, pumped <-chan error) error {
+	var errs []error
+	for _, p := range s.probes {
+		r, err := p.Stop()
+		if r.Blocked != nil && s.load != nil && s.load.Begin != 0 {
+			s.putSample(*r.Blocked)
+		}
+		s.lose(r.Losses...)
+		errs = append(errs, err)
+	}
+	time.Sleep(lag)
+	close(stop)
+	errs = append(errs, <-pumped)
+	if s.kmsg != nil {
+		s.lose(s.kmsg.losses()...)
+	}
+	if !s.isolate {
+		return errors.Join(errs...)
+	}
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		errs = append(errs, s.undo[i]())
+	}
+	for _, p := range s.probes {
+		errs = append(errs, p.Wait(context.Background())) // the load's deadline ends what it waits for
+	}
+	return errors.Join(errs...)
+}
+
+// failed is the End that says why there is no result.
+func failed(err error) experiment.Record {
+	why := err.Error()
+	if errors.Is(err, errors.ErrUnsupported) {
+		why = UnsupportedPrefix + why
+	}
+	if now, e := machine.Now(); e == nil {
+		return experiment.Record{At: now, End: &experiment.End{Outcome: experiment.Failed, Why: why}}
+	}
+	return experiment.Record{End: &experiment.End{Outcome: experiment.Failed, Why: why}}
+}
