@@ -8,7 +8,8 @@ import (
 	"github.com/napistall/napistall/internal/experiment"
 )
 
-func TestCheck(t *testing.T) {
+// checkArms are what TestCheck's expectations are about.
+func checkArms() []ArmSummary {
 	cut := stock()
 	cut.arm.Name, cut.cut = "cut", true
 	cutShort := healthy()
@@ -22,10 +23,19 @@ func TestCheck(t *testing.T) {
 	rep.arm.Name = "repeated"
 	repLazy := lazy()
 	repLazy.arm.Name = "repeated-lazy"
-	arms := []ArmSummary{
+	return []ArmSummary{
 		armOf(stock()), armOf(lazy()), armOf(softirq()), armOf(above()), armOf(cut), armOf(cutShort), armOf(uncounted), armOf(few),
 		Summarize(none, nil), armOf(rep, rep, rep, rep), armOf(repLazy, repLazy, repLazy, repLazy),
 	}
+}
+
+type checkCase struct {
+	e    experiment.Expectation
+	want Status
+	got  string
+}
+
+func checkCases() []checkCase {
 	length := func(a, q, op string, d time.Duration) experiment.Expectation {
 		return experiment.Expectation{Arm: a, Quantity: q, Op: op, Duration: d}
 	}
@@ -38,11 +48,7 @@ func TestCheck(t *testing.T) {
 	pair := func(a, b, q, op string) experiment.Expectation {
 		return experiment.Expectation{Arm: a, Vs: b, Quantity: q, Op: op}
 	}
-	for _, c := range []struct {
-		e    experiment.Expectation
-		want Status
-		got  string
-	}{
+	return []checkCase{
 		{length("stock", "worst", ">=", 10*time.Second), Met, "30.1 s of 1 delete"},
 		{length("stock", "worst", "<", time.Second), NotMet, "30.1 s"},
 		{length("lazy", "worst", "<", time.Second), Met, "0.21 s of 70 deletes"},
@@ -78,7 +84,12 @@ func TestCheck(t *testing.T) {
 		{pair("repeated", "repeated-lazy", "stalls", "higher"), Met, "in 4 of 4 trials against 0 of 4 trials, p = 0.029"},
 		{pair("stock", "none", "worst", "higher"), Unknown, "no trial of none"},
 		{pair("stock", "lazy", "band", "same"), Unknown, "band can't be compared"},
-	} {
+	}
+}
+
+func TestCheck(t *testing.T) {
+	arms := checkArms()
+	for _, c := range checkCases() {
 		r := Check([]experiment.Expectation{c.e}, arms)
 		if len(r) != 1 || r[0].Status != c.want || !strings.Contains(r[0].Got, c.got) {
 			t.Errorf("Check(%+v) = %+v; want %s, %q", c.e, r, c.want, c.got)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type Verdict struct {
 	Sentences   []string // what it rests on, without the word
 	NotMeasured []string // what a reader might take it for and it is not
 }
+
+// maxSlowControl is the share of the hold up to which a slow control ended clearly by itself.
+const maxSlowControl = 1.0 / 3
 
 // minHold is the shortest hold after which "nothing was held" says something: see MinStall.
 const minHold = MinStall * 10 / 9
@@ -145,46 +149,35 @@ func (j *judge) reproduced() []string {
 	for _, a := range j.delayed {
 		s = append(s, a.delaySentence())
 	}
-	first := append(j.stalled, j.delayed...)[0]
-	if c := j.comparison(first); c != "" {
-		s = append(s, c)
-	}
-	if len(j.cleared) > 0 {
-		s = append(s, "Of the same kind, in the band, and without a stall: "+list(j.cleared, ArmSummary.outcome)+".")
+	if slices.ContainsFunc(j.stalled, func(a ArmSummary) bool { return a.RCUStalls() == 0 && a.dynamicNone() }) {
+		s = append(s, "Without a stall report is how PREEMPT_DYNAMIC kernels do it that don't preempt: RCU gets by, for its readers can be"+
+			" preempted, and whoever needs the CPU itself waits.")
 	}
 	for _, a := range j.weak {
 		s = append(s, fmt.Sprintf("%s says nothing: %s.", a.Arm.Name, a.tooLittle()))
-	}
-	if len(j.offBand) > 0 {
-		s = append(s, "Not in the band, and without a stall: "+list(j.offBand, ArmSummary.outcome)+".")
 	}
 	return s
 }
 
 // stallSentence says what stalled, by what evidence, and in how many trials.
 func (a ArmSummary) stallSentence() string {
-	worst, _, _ := a.Hold.Worst()
+	hold := FormatDuration(a.Arm.Load.Hold)
 	b := strings.Builder{}
-	fmt.Fprintf(&b, "%s: ", a.label())
-	switch n := a.blockedTrials(); {
-	case n > 0:
-		fmt.Fprintf(&b, "the load blocked %s for %s of a hold of %s", article(a.noun()), a.worstWords(), FormatDuration(a.Arm.Load.Hold))
-	case worst > 0:
-		fmt.Fprintf(&b, "worst %s %s in a hold of %s", a.noun(), a.worstWords(), FormatDuration(a.Arm.Load.Hold))
+	b.WriteString(a.label() + ": ")
+	switch {
+	case len(a.Hold.Values) == 0:
+		fmt.Fprintf(&b, "no %s ended in a hold of %s", a.noun(), hold)
+	case a.blockedTrials() > 0:
+		fmt.Fprintf(&b, "%s was blocked for %s of a hold of %s (%s over 1 s)", article(a.noun()), a.worstWords(), hold, a.overWords())
 	default:
-		fmt.Fprintf(&b, "no %s ended in a hold of %s", a.noun(), FormatDuration(a.Arm.Load.Hold))
+		fmt.Fprintf(&b, "the worst %s took %s in a hold of %s (%s over 1 s)", a.noun(), a.worstWords(), hold, a.overWords())
 	}
-	fmt.Fprintf(&b, ", %s over 1 s; %s", a.overWords(), a.reportWords())
-	fmt.Fprintf(&b, "; stalled in %d of %s.", a.Stalled, plural(len(a.Trials), "trial"))
-	if a.RCUStalls() == 0 && a.dynamicNone() {
-		b.WriteString(" That is how a PREEMPT_DYNAMIC kernel without preemption does it: RCU gets by, for its readers can be" +
-			" preempted, but whoever needs the CPU itself waits.")
-	}
+	fmt.Fprintf(&b, ", with %s, in %d of %s.", a.reportWords(), a.Stalled, plural(len(a.Trials), "trial"))
 	return b.String()
 }
 
 func (a ArmSummary) delaySentence() string {
-	return fmt.Sprintf("%s: delays, not stalls: %s over 1 s, worst %s in a hold of %s; %s, in %s.", a.label(), a.overWords(),
+	return fmt.Sprintf("%s: delays, not stalls: %s over 1 s, worst %s in a hold of %s, with %s, in %s.", a.label(), a.overWords(),
 		a.worstWords(), FormatDuration(a.Arm.Load.Hold), a.reportWords(), plural(len(a.Trials), "trial"))
 }
 
@@ -198,35 +191,37 @@ func (a ArmSummary) blockedTrials() int {
 	return n
 }
 
-// comparison tests a against the first control that says most: a preempting one, else a cleared one,
-// else one outside the band, else softirq mode.
-func (j *judge) comparison(a ArmSummary) string {
-	rank := func(c ArmSummary) int {
-		switch {
-		case c.Arm.Name == a.Arm.Name || len(c.Trials) == 0 || c.Arm.Probe.Op != a.Arm.Probe.Op || c.Stalled > 0:
-			return 0
-		case c.Arm.Threaded && c.Facts.Preempt.Preempts():
-			return 4
-		case c.suspect() && c.Band == In:
-			return 3
-		case c.suspect():
-			return 2
-		}
-		return 1
+// first is the first arm that reproduced anything; without trials when none did.
+func (j *judge) first() ArmSummary {
+	for _, a := range slices.Concat(j.stalled, j.delayed) {
+		return a
 	}
-	var best ArmSummary
+	return ArmSummary{}
+}
+
+// comparison names the arm that the first one is tested against, which is the control that says most:
+// one that preempts, else one in the band, else one out of it, else one in softirq mode.
+func (j *judge) comparison() (name, words string) {
+	a := j.first()
 	top := 0
 	for _, c := range j.arms {
-		if r := rank(c); r > top {
-			best, top = c, r
+		r := 1
+		switch {
+		case len(a.Trials) == 0 || c.Arm.Name == a.Arm.Name || len(c.Trials) == 0 || c.Arm.Probe.Op != a.Arm.Probe.Op || c.Stalled > 0:
+			r = 0
+		case c.Arm.Threaded && c.Facts.Preempt.Preempts():
+			r = 4
+		case c.suspect() && c.Band == In:
+			r = 3
+		case c.suspect():
+			r = 2
+		}
+		if r > top {
+			top, name = r, c.Arm.Name
+			words = testWords(fisher(a.Hold.Over, c.Hold.Over), "over 1 s against "+a.Arm.Name+" by Fisher's exact test")
 		}
 	}
-	if top == 0 {
-		return ""
-	}
-	t := fisher(a.Hold.Over, best.Hold.Over)
-	return fmt.Sprintf("Over 1 s, %s against %s: %s against %s (%s).", a.Arm.Name, best.Arm.Name,
-		a.overWords(), best.overWords(), testWords(t, "Fisher's exact test"))
+	return name, words
 }
 
 func testWords(t Test, name string) string {
@@ -295,59 +290,79 @@ func (j *judge) nothing() string {
 	return "No trial was completed."
 }
 
-// controls says what the arms did that were not put to the test.
+// controls says what the other arms did: those that were not put to the test, and where something was
+// reproduced, those that were and did not show it.
 func (j *judge) controls() []string {
-	var s []string
-	var quiet []ArmSummary
+	var s, quiet []string
+	tested, test := j.comparison()
 	for _, a := range j.arms {
 		switch {
-		case len(a.Trials) == 0 || a.suspect():
+		case len(a.Trials) == 0 || a.suspect() && !j.apart(a):
 		case a.Stalled > 0:
-			s = append(s, fmt.Sprintf("%s shows a stall as well (%s; %s, worst %s): the cause named here does not explain that one.",
+			s = append(s, fmt.Sprintf("%s shows a stall as well (%s; %s, worst %s), which the cause named here does not explain.",
 				a.label(), a.StallEvidence(), a.reportWords(), a.worstWords()))
 		case a.Hold.Over.K > 0:
-			s = append(s, a.slowControl())
+			s = append(s, a.slowControl(j.first()))
+		case len(a.Hold.Values) == 0:
+			quiet = append(quiet, fmt.Sprintf("%s (%s) had no %s", a.Arm.Name, a.contrast(j.first()), a.noun()))
 		default:
-			quiet = append(quiet, a)
+			words := fmt.Sprintf("%s (%s) with %s over 1 s, worst %s", a.Arm.Name, a.contrast(j.first()), a.overWords(), a.worstWords())
+			if a.Arm.Name == tested {
+				words += " (" + test + ")"
+			}
+			quiet = append(quiet, words)
 		}
 	}
 	if len(quiet) > 0 {
-		s = append(s, "Controls without a stall: "+list(quiet, ArmSummary.outcome)+".")
+		s = append([]string{"No stall: " + strings.Join(quiet, "; ") + "."}, s...)
 	}
 	return s
 }
 
+// apart reports whether a is a suspect that stands against one that reproduced something.
+func (j *judge) apart(a ArmSummary) bool {
+	same := func(x ArmSummary) bool { return x.Arm.Name == a.Arm.Name }
+	return len(j.first().Trials) > 0 && (slices.ContainsFunc(j.cleared, same) || slices.ContainsFunc(j.offBand, same))
+}
+
+// contrast names in what a differs from ref, or all of it where there is no ref.
+func (a ArmSummary) contrast(ref ArmSummary) string {
+	var parts []string
+	add := func(x, y string) {
+		if x != y && x != "" {
+			parts = append(parts, x)
+		}
+	}
+	add(a.KernelName(), ref.KernelName())
+	add(Model(a.Facts), Model(ref.Facts))
+	was := ""
+	if len(ref.Trials) > 0 {
+		was = ref.bandWords()
+	}
+	add(a.bandWords(), was)
+	if len(parts) == 0 {
+		return "same kernel, model and band"
+	}
+	return strings.Join(parts, ", ")
+}
+
 // slowControl says why a slow control is still another thing: no report, and an end of its own long
 // before the load's.
-func (a ArmSummary) slowControl() string {
+func (a ArmSummary) slowControl(ref ArmSummary) string {
 	worst, cut, _ := a.Hold.Worst()
-	why := "a threaded arm of a kernel that preempts should not be"
-	if !a.Arm.Threaded {
-		why = "softirqs that saturate a CPU make deletes slow as well"
+	s := fmt.Sprintf("%s (%s) is slow, too, with %s over 1 s, worst %s", a.Arm.Name, a.contrast(ref), a.overWords(), a.worstWords())
+	if !a.Arm.Threaded && a.Arm.Load.Kind != experiment.NoLoad {
+		s += ", as softirqs saturate its CPU"
 	}
-	s := fmt.Sprintf("%s is slow, too (%s over 1 s, worst %s): %s.", a.label(), a.overWords(), a.worstWords(), why)
 	hold := a.Arm.Load.Hold
 	if hold <= 0 || cut {
-		return s
+		return s + "."
 	}
 	share := worst.Seconds() / hold.Seconds()
-	if share <= 1.0/3 && a.RCUStalls() == 0 {
-		return s + fmt.Sprintf(" It differs: no stall was reported, and the worst ended by itself after %s of the hold.", FormatShare(share))
+	if share <= maxSlowControl && a.RCUStalls() == 0 {
+		return s + fmt.Sprintf("; but no stall was reported, and the worst ended by itself after %s of the hold.", FormatShare(share))
 	}
-	return s + fmt.Sprintf(" The worst lasted %s of the hold: from a stall it is not clearly apart.", FormatShare(share))
-}
-
-// outcome is one arm's result in a list: "lazy (7.3.4 amd64, LAZY, in the band) 0 of 142 over 1 s, worst 0.21 s".
-func (a ArmSummary) outcome() string {
-	return fmt.Sprintf("%s %s over 1 s, worst %s", a.label(), a.overWords(), a.worstWords())
-}
-
-func list(arms []ArmSummary, f func(ArmSummary) string) string {
-	var s []string
-	for _, a := range arms {
-		s = append(s, f(a))
-	}
-	return strings.Join(s, "; ")
+	return s + fmt.Sprintf("; the worst lasted %s of the hold, which is not clearly apart from a stall.", FormatShare(share))
 }
 
 // overWords is "1 of 1" or "1 of 1 (and 2 cut before 1 s)".
@@ -371,7 +386,7 @@ func (a ArmSummary) worstWords() string {
 }
 
 func (a ArmSummary) reportWords() string {
-	s := fmt.Sprintf("%d classic and %d expedited RCU stalls", a.Classic, a.Expedited)
+	s := fmt.Sprintf("%d classic and %s", a.Classic, plural(a.Expedited, "expedited RCU stall"))
 	if a.RCUStalls() == 0 {
 		s = "no RCU stall"
 	}
@@ -427,7 +442,7 @@ func FormatDuration(d time.Duration) string {
 // FormatShare writes a share of 1 as a percentage of two digits.
 func FormatShare(x float64) string {
 	switch p := 100 * x; {
-	case p == 0 || p >= 10:
+	case p == 0 || p >= 9.95:
 		return fmt.Sprintf("%.0f %%", p)
 	case p < 0.1:
 		return "under 0.1 %"

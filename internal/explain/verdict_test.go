@@ -28,7 +28,14 @@ func healthy() scene {
 	return s
 }
 
-func TestJudge(t *testing.T) {
+type judgeCase struct {
+	name   string
+	scenes []scene
+	want   Word
+	says   []string
+}
+
+func judgeCases() []judgeCase {
 	few, short, noStall, unknownModel, outside, delayed, silent := healthy(), healthy(), healthy(), healthy(), above(), dynamic(rcu.None), healthy()
 	few.deletes = few.deletes[:5]
 	short.arm.Load.Hold = 3 * time.Second
@@ -51,32 +58,26 @@ func TestJudge(t *testing.T) {
 	hasty.facts.ExpMillis = 20
 	hasty.kmsg = expeditedStall(9)
 
-	for _, c := range []struct {
-		name   string
-		scenes []scene
-		want   Word
-		says   []string
-	}{
+	return []judgeCase{
 		{"stock stalls, controls don't", []scene{stock(), above(), softirq(), lazy()}, Reproduced, []string{
-			"stock (7.2.13 armhf, VOLUNTARY, in the band): the load blocked a delete for 30.1 s of a hold of 30 s, 1 of 1 delete over 1 s",
-			"1 classic and 1 expedited RCU stalls; stalled in 1 of 1 trial.",
-			"Over 1 s, stock against lazy: 1 of 1 delete against 0 of 70 deletes (Fisher's exact test, p = 0.014).",
-			"Not in the band, and without a stall: above-band (7.2.13 armhf, VOLUNTARY, above the band) 0 of 59 deletes over 1 s",
-			"softirq (7.2.13 armhf, VOLUNTARY, softirq mode) is slow, too (2 of 42 deletes over 1 s, worst 2.30 s)",
-			"It differs: no stall was reported, and the worst ended by itself after 7.7 % of the hold.",
-			"Controls without a stall: lazy (7.3.4 amd64, LAZY, in the band) 0 of 70 deletes over 1 s, worst 0.21 s.",
+			"stock (7.2.13 armhf, VOLUNTARY, in the band): a delete was blocked for 30.1 s of a hold of 30 s (1 of 1 delete over 1 s)" +
+				", with 1 classic and 1 expedited RCU stall, in 1 of 1 trial.",
+			"No stall: above-band (above the band) with 0 of 59 deletes over 1 s, worst 0.16 s; lazy (7.3.4 amd64, LAZY) with 0 of 70" +
+				" deletes over 1 s, worst 0.21 s (over 1 s against stock by Fisher's exact test, p = 0.014).",
+			"softirq (softirq mode) is slow, too, with 2 of 42 deletes over 1 s, worst 2.30 s, as softirqs saturate its CPU; but no stall" +
+				" was reported, and the worst ended by itself after 7.7 % of the hold.",
 		}},
-		{"blocked without a report", []scene{blocked}, Reproduced, []string{"no RCU stall; stalled in 1 of 1 trial"}},
-		{"blocked until it was cut", []scene{censored}, Reproduced, []string{"for over 30.1 s of a hold of 30 s"}},
+		{"blocked without a report", []scene{blocked}, Reproduced, []string{"with no RCU stall, in 1 of 1 trial"}},
+		{"blocked until it was cut", []scene{censored}, Reproduced, []string{"was blocked for over 30.1 s of a hold of 30 s"}},
 		{"stock against patched", []scene{stock(), healthy()}, Reproduced, []string{
-			"Of the same kind, in the band, and without a stall: patched (7.2.13 armhf +patch, VOLUNTARY, in the band) 0 of 60"}},
+			"No stall: patched (7.2.13 armhf +patch) with 0 of 60"}},
 		{"slow deletes and a soft lockup", []scene{dynamic(rcu.None), dynamic(rcu.Voluntary), lazy()}, Reproduced, []string{
-			"none (7.3.4 amd64, NONE dyn, in the band): worst delete 2.51 s in a hold of 30 s, 8 of 14 deletes over 1 s; no RCU stall," +
-				" 1 soft lockup; stalled in 1 of 1 trial. That is how a PREEMPT_DYNAMIC kernel"}},
+			"none (7.3.4 amd64, NONE dyn, in the band): the worst delete took 2.51 s in a hold of 30 s (8 of 14 deletes over 1 s)" +
+				", with no RCU stall, 1 soft lockup, in 1 of 1 trial.", "PREEMPT_DYNAMIC"}},
 		{"slow deletes alone", []scene{delayed, lazy()}, Reproduced, []string{"none (7.3.4 amd64, NONE dyn, in the band): delays, not stalls: 8 of 14"}},
 		{"fixed", []scene{healthy(), lazy()}, NotReproduced, []string{
 			"0 of 60 deletes over 1 s (95 % interval 0 % to 6.0 %)"}},
-		{"20 ms expedited timeout", []scene{hasty}, NotReproduced, []string{"0 classic and 1 expedited RCU stalls"}},
+		{"20 ms expedited timeout", []scene{hasty}, NotReproduced, []string{"0 classic and 1 expedited RCU stall"}},
 		{"above the band", []scene{above()}, NotInBand, []string{"this is not a negative result", "30 above"}},
 		{"below the band", []scene{below}, NotInBand, []string{"30 below"}},
 		{"too few deletes", []scene{few}, Inconclusive, []string{"5 deletes in the hold, 6 are needed"}},
@@ -87,7 +88,11 @@ func TestJudge(t *testing.T) {
 		{"stalled, band not counted", []scene{uncounted}, Inconclusive, []string{"the NAPI thread was not found"}},
 		{"only preempting arms", []scene{lazy()}, Inconclusive, []string{"No arm was put to the test"}},
 		{"nothing ran", nil, Inconclusive, []string{"No trial was completed."}},
-	} {
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range judgeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			var arms []ArmSummary
 			for _, s := range c.scenes {
@@ -117,7 +122,7 @@ func TestJudgeLazyThatStallsIsNamed(t *testing.T) {
 func TestJudgeSlowSoftirqThatLastsIsNotApart(t *testing.T) {
 	s := softirq()
 	s.deletes = append(s.deletes, 11*time.Second)
-	contains(t, Judge([]ArmSummary{armOf(s)}).Sentences, "the worst lasted 37 % of the hold: from a stall it is not clearly apart")
+	contains(t, Judge([]ArmSummary{armOf(s)}).Sentences, "the worst lasted 37 % of the hold, which is not clearly apart")
 }
 
 func TestJudgeSeveralTrials(t *testing.T) {
@@ -131,7 +136,7 @@ func TestJudgeSeveralTrials(t *testing.T) {
 	if v.Word != Reproduced {
 		t.Errorf("Judge = %s; want %s", v.Word, Reproduced)
 	}
-	contains(t, v.Sentences, "stalled in 2 of 3 trials")
+	contains(t, v.Sentences, ", in 2 of 3 trials.")
 	low := quiet
 	low.second = belowBand()
 	if m := armOf(quiet, low); m.Band != Mixed {
