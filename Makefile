@@ -40,11 +40,10 @@ fuzz:
 build: agents
 	$(BUILD) -o bin/napistall ./cmd/napistall
 
-# The guest's side: this same program for each guest architecture, without the embedded others.
+# The guest's side for each architecture that a guest can have, embedded by `build`.
 agents:
 	@for a in $(GUESTS); do \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$$a GOARM=7 $(GO) build -trimpath -tags agent \
-	    -ldflags '$(LDFLAGS)' -o bin/agent-$$a ./cmd/napistall || exit 1; \
+	  GOOS=linux GOARCH=$$a GOARM=7 $(BUILD) -o bin/agent-$$a ./cmd/napistall/guest || exit 1; \
 	  gz=$(AGENTS)/napistall-agent-$$a.gz; \
 	  if [ ! -e $$gz ] || [ bin/agent-$$a -nt $$gz ]; then gzip -n9 <bin/agent-$$a >$$gz.new && mv $$gz.new $$gz || exit 1; fi; done
 

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/backend/qemu"
+	"github.com/napistall/napistall/internal/kimage"
+)
+
+// A place says where trials run, as asked for on the command line.
+type place struct {
+	backend string // auto or qemu
+	accel   string // auto, kvm or tcg
+	store   kimage.Store
+}
+
+// open returns the backend and its name. This switch is the list of backends.
+func (p place) open() (backend.Backend, string, error) {
+	switch p.accel {
+	case "auto", "kvm", "tcg":
+	default:
+		return nil, "", usagef("--accel %s: want auto, kvm or tcg", p.accel)
+	}
+	switch p.backend {
+	case "auto", "qemu":
+		return qemu.Backend{Accel: p.accel, Store: p.store, Log: func(line string) { slog.Info(line) }}, "qemu", nil
+	}
+	return nil, "", usagef("--backend %s: want auto or qemu", p.backend)
+}
+
+// newStore returns the kernel cache in dir, or in the user's cache directory if dir is empty.
+func newStore(dir string, offline bool) (kimage.Store, error) {
+	if dir == "" {
+		var err error
+		if dir, err = kimage.DefaultDir(); err != nil {
+			return kimage.Store{}, err
+		}
+	}
+	return kimage.Store{Dir: dir, Offline: offline, Log: func(line string) { slog.Info(line) }}, nil
+}

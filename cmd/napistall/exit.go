@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/experiment"
+)
+
+// Exit statuses; 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnmet       = 3
+	exitUnsupported = 69
+	exitInterrupted = 130
+)
+
+// A usageError is about what somebody typed.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef returns a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// usageArgs makes whatever check says about arguments a usageError.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usagef("%w\nrun '%s --help' for usage", err, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// errUnmet says that an expectation of the experiment was not met.
+var errUnmet = errors.New("an expectation was not met")
+
+// status turns what a command returned into an exit status: by whose fault it is.
+func status(err error) int {
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, errUnmet):
+		return exitUnmet
+	case isUsage(err):
+		return exitUsage
+	case errors.Is(err, errors.ErrUnsupported):
+		return exitUnsupported
+	}
+	return exitFailed
+}
+
+func isUsage(err error) bool {
+	_, usage := errors.AsType[usageError](err)
+	_, text := errors.AsType[*experiment.ParseError](err)
+	return usage || text
+}
+
+// complain says on stderr why the program fails, with what a broken machine printed last.
+func complain(err error) {
+	fmt.Fprintln(os.Stderr, "napistall:", err)
+	if m, ok := errors.AsType[*backend.MachineError](err); ok && len(m.Last) > 0 {
+		fmt.Fprintln(os.Stderr, "the console's last lines:")
+		for _, line := range m.Last {
+			fmt.Fprintln(os.Stderr, "  "+line)
+		}
+	}
+}

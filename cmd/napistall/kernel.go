@@ -1,0 +1,166 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/napistall/napistall/internal/kimage"
+)
+
+// A kernelCommand holds what kernel's subcommands share.
+type kernelCommand struct {
+	cache   string
+	offline bool
+	json    bool
+}
+
+const kernelHelp = `A guest kernel is named
+
+  debian:SUITE[/ARCH[/FLAVOUR[/RELEASE]]]   a package of this machine's Debian mirror: debian:sid/armhf,
+                                            debian:trixie-backports/amd64/cloud-amd64/6.18
+  deb:FILE,...                              package files
+  file:IMAGE[,modules=DIR]                  a kernel image
+  host                                      the kernel that runs this machine
+
+Packages come through apt with a state of napistall's own: nothing on the system changes, other
+architectures and suites work, and apt checks the signatures.`
+
+func newKernel() *cobra.Command {
+	var c kernelCommand
+	cmd := &cobra.Command{
+		Use:   "kernel",
+		Short: "List, get and inspect guest kernels",
+		Long:  kernelHelp,
+		Args:  usageArgs(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := cmd.PersistentFlags()
+	f.StringVar(&c.cache, "cache", "", "keep kernels in `DIR` (default napistall/kernels in the user's cache directory)")
+	f.BoolVar(&c.offline, "offline", false, "fetch nothing; use what is in the cache")
+	f.BoolVar(&c.json, "json", false, "print JSON")
+	cmd.AddCommand(c.list(), c.get(), c.inspect())
+	return cmd
+}
+
+func (c *kernelCommand) list() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list SUITE[/ARCH]",
+		Short: "List the kernels that a suite of the Debian mirror has",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := newStore(c.cache, c.offline)
+			if err != nil {
+				return err
+			}
+			suite, arch, _ := strings.Cut(strings.TrimPrefix(args[0], "debian:"), "/")
+			packages, err := store.List(cmd.Context(), suite, arch)
+			if err != nil {
+				return specUsage(err)
+			}
+			if c.json {
+				return printJSON(cmd, packages)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, p := range packages {
+				fmt.Fprintf(w, "debian:%s/%s/%s/%s\t%s\n", suite, p.Arch, p.Flavour, p.Release, p.Version)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func (c *kernelCommand) get() *cobra.Command {
+	return &cobra.Command{
+		Use:   "get SPEC",
+		Short: "Fetch a kernel into the cache and print where its image is",
+		Long:  kernelHelp,
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			img, err := c.fetch(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return printJSON(cmd, img)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), img.Path)
+			return err
+		},
+	}
+}
+
+func (c *kernelCommand) inspect() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect IMAGE|SPEC",
+		Short: "Say what a kernel can do, without booting it",
+		Long: `Say what a kernel can do, without booting it: from its package's configuration, the one built into the
+image, or the version banner. What can't be found out is said to be unknown.
+
+` + kernelHelp,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			img, err := c.fetch(cmd, imageOrSpec(args[0]))
+			if err != nil {
+				return err
+			}
+			in, err := kimage.Inspect(cmd.Context(), img)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return printJSON(cmd, in)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, f := range in.Facts() {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, f.Value, f.Source)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// imageOrSpec lets a file's plain path stand for file:PATH.
+func imageOrSpec(arg string) string {
+	if _, err := kimage.ParseSpec(arg); err == nil {
+		return arg
+	}
+	if _, err := os.Stat(arg); err == nil {
+		return "file:" + arg
+	}
+	return arg
+}
+
+func (c *kernelCommand) fetch(cmd *cobra.Command, arg string) (*kimage.Image, error) {
+	spec, err := kimage.ParseSpec(arg)
+	if err != nil {
+		return nil, specUsage(err)
+	}
+	store, err := newStore(c.cache, c.offline)
+	if err != nil {
+		return nil, err
+	}
+	img, err := store.Fetch(cmd.Context(), spec)
+	return img, specUsage(err)
+}
+
+// specUsage makes an error about what somebody typed a usageError.
+func specUsage(err error) error {
+	_, spec := errors.AsType[*kimage.SpecError](err)
+	if spec || errors.Is(err, fs.ErrNotExist) {
+		return usageError{err}
+	}
+	return err
+}
+
+func printJSON(cmd *cobra.Command, v any) error {
+	e := json.NewEncoder(cmd.OutOrStdout())
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

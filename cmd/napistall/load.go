@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/internal/machine"
+	"github.com/napistall/napistall/internal/report"
+	"github.com/napistall/napistall/internal/rundir"
+)
+
+// loadRun reads a run directory into what reports are written of.
+func loadRun(dir *rundir.Dir) (report.Run, error) {
+	plan := dir.Plan()
+	var trials []explain.TrialSummary
+	for _, t := range plan.Trials {
+		if _, whole := dir.Info(t.ID()); !whole {
+			continue
+		}
+		s, err := loadTrial(dir, t)
+		if err != nil {
+			return report.Run{}, err
+		}
+		trials = append(trials, s)
+	}
+	run := report.New(plan.Experiment, trials)
+	run.Backend, run.Version = plan.Backend, plan.Version
+	run.Repeat = repeatCommands(plan)
+	for _, a := range dir.Aborted() {
+		run.Aborted = append(run.Aborted, report.Aborted{Trial: a.Trial, Arm: armOf(plan, a.Trial), Try: a.Try, Why: a.Error})
+	}
+	for _, n := range dir.NotRun() {
+		run.NotRun = append(run.NotRun, report.NotRun{Arm: n.Arm, Why: n.Reason})
+	}
+	return run, nil
+}
+
+func loadTrial(dir *rundir.Dir, t experiment.Trial) (explain.TrialSummary, error) {
+	trial := explain.NewTrial(t)
+	if err := addConsole(dir, t.ID(), trial); err != nil {
+		return explain.TrialSummary{}, err
+	}
+	for r, err := range dir.Load(t.ID()) {
+		if err != nil {
+			return explain.TrialSummary{}, err
+		}
+		trial.Add(r)
+	}
+	return trial.Summary(), nil
+}
+
+// addConsole gives trial the console's text first: the records, of which the End is the last, come
+// after it, and lines that both have are merged by their stamps.
+func addConsole(dir *rundir.Dir, id string, trial *explain.Trial) error {
+	console, err := dir.Console(id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = console.Close() }() // it was only read
+	r := bufio.NewReaderSize(console, 64<<10)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			trial.Add(experiment.Record{Console: &experiment.Console{Text: string(buf[:n])}})
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func armOf(plan rundir.Plan, trial string) string {
+	for _, t := range plan.Trials {
+		if t.ID() == trial {
+			return t.Arm.Name
+		}
+	}
+	return ""
+}
+
+// repeatCommands are the commands that repeat the run from nothing.
+func repeatCommands(plan rundir.Plan) []string {
+	if len(plan.Command) == 0 {
+		return nil
+	}
+	return []string{strings.Join(plan.Command, " ")}
+}
+
+// textWidth is the width of the terminal that f is, or 0 where it is none.
+func textWidth(f *os.File) int {
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+// describeHost says what machine the run is on, as far as it can be told.
+func describeHost(ctx context.Context) rundir.Host {
+	host := rundir.Host{CPUs: runtime.NumCPU(), Arch: runtime.GOARCH}
+	if facts, err := machine.Read(machine.Source{}); err == nil {
+		host.Release, host.Arch = facts.Release, facts.Arch
+	}
+	for _, tool := range []string{"qemu-system-x86_64", "qemu-system-arm", "qemu-system-aarch64"} {
+		out, err := exec.CommandContext(ctx, tool, "--version").Output()
+		if err != nil {
+			continue // not installed, or not working: the backend says so where it matters
+		}
+		first, _, _ := strings.Cut(string(out), "\n")
+		host.Tools = append(host.Tools, tool+": "+first)
+	}
+	return host
+}

@@ -1,0 +1,108 @@
+// Command napistall reproduces, measures, explains and proves fixed the stalls of Linux threaded
+// NAPI. Started as process 1 of a guest it is the agent that runs one trial there.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/napistall/napistall/internal/agent"
+)
+
+// version is set by the linker: the tag or commit that was built.
+var version string
+
+func main() {
+	if os.Getpid() == 1 {
+		agent.Guest()
+		return
+	}
+	os.Exit(run(os.Args[1:]))
+}
+
+// run is the whole program below os.Exit. The second Ctrl-C kills at once.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		complain(err)
+	}
+	return status(err)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "napistall",
+		Short: "Reproduce, measure, explain and prove fixed the stalls of Linux threaded NAPI",
+		Long: `napistall reproduces, measures, explains and proves fixed the stalls of Linux threaded NAPI
+(Linux's, not Node.js's), on any kernel, with no special hardware.
+
+Exit status: 0 done, 1 napistall failed, 2 wrong usage or experiment text, 3 an expectation was not
+met, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
+		Version:       buildVersion(),
+		Args:          usageArgs(cobra.NoArgs),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	var verbose bool
+	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on stderr")
+	root.PersistentPreRun = func(*cobra.Command, []string) { logTo(verbose) }
+	root.AddCommand(newRun(), newReport(), newKernel(), newMan())
+	return root
+}
+
+// logTo sends slog's lines to stderr, as plain text: a person reads them.
+func logTo(verbose bool) {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	slog.SetDefault(slog.New(newPlainHandler(os.Stderr, level)))
+}
+
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages into DIR",
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			if err := manPages(cmd.Root(), args[0]); err != nil {
+				return fmt.Errorf("write manual pages: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// buildVersion is the linker's version, else what the go command recorded.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+func manPages(root *cobra.Command, dir string) error {
+	root.DisableAutoGenTag = true // the same source gives the same pages
+	return doc.GenManTree(root, &doc.GenManHeader{Title: "NAPISTALL", Section: "1", Source: "napistall"}, dir)
+}

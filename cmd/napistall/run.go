@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/kimage"
+	"github.com/napistall/napistall/internal/report"
+	"github.com/napistall/napistall/internal/rundir"
+	"github.com/napistall/napistall/internal/runner"
+)
+
+// defaultExperiment is what run runs without an argument: the one that needs nothing built.
+const defaultExperiment = "mainline"
+
+// A runCommand holds run's flags.
+type runCommand struct {
+	list, quick, long, offline bool
+	print, resume, dir, cache  string
+	backend, accel             string
+	arms                       []string
+	reps                       int
+	seed                       uint64
+	seedSet                    bool
+}
+
+func newRun() *cobra.Command {
+	var c runCommand
+	cmd := &cobra.Command{
+		Use:   "run [EXPERIMENT]",
+		Short: "Run an experiment and print its table",
+		Long: `Run an experiment's arms in virtual machines, show progress on stderr, print the table on stdout and
+keep everything in a run directory. EXPERIMENT is a file, or the name of a built-in one (see --list);
+without it, "` + defaultExperiment + `" is run.`,
+		Example: `  napistall run                            # the stall on a stock, current kernel
+  napistall run --print band > mine.yaml   # a file to start from
+  napistall run mine.yaml
+  napistall run --resume runs/band-20261130-170000`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.seedSet = cmd.Flags().Changed("seed")
+			return c.run(cmd, args)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&c.list, "list", false, "list the built-in experiments")
+	f.StringVar(&c.print, "print", "", "print the built-in experiment `NAME` as a file to start from")
+	f.BoolVar(&c.quick, "quick", false, "shorten holds and set rcupdate.rcu_cpu_stall_timeout=3; the output says so")
+	f.BoolVar(&c.long, "long", false, "print the long form of the table")
+	f.StringVar(&c.resume, "resume", "", "go on with the run in `DIR`")
+	f.StringVar(&c.dir, "dir", "", "keep the run in `DIR`, which must not exist (default runs/NAME-DATE-TIME)")
+	f.StringVar(&c.backend, "backend", "auto", "where trials run: auto or qemu")
+	f.StringVar(&c.accel, "accel", "auto", "what runs a guest: auto (KVM if a guest comes up under it, else TCG), kvm or tcg")
+	f.BoolVar(&c.offline, "offline", false, "fetch nothing; use the kernels that are in the cache")
+	f.StringVar(&c.cache, "cache", "", "keep kernels in `DIR` (default napistall/kernels in the user's cache directory)")
+	f.StringSliceVar(&c.arms, "arm", nil, "run only the arm `NAME`; may be repeated")
+	f.IntVar(&c.reps, "reps", 0, "trials per arm (default: the experiment's)")
+	f.Uint64Var(&c.seed, "seed", 0, "order the trials from `N` (default: the experiment's)")
+	return cmd
+}
+
+func (c runCommand) run(cmd *cobra.Command, args []string) error {
+	switch {
+	case c.list:
+		return listBuiltins(cmd)
+	case c.print != "":
+		src, ok := experiment.Builtin(c.print)
+		if !ok {
+			return usagef("no built-in experiment %q: there are %s", c.print, strings.Join(builtinNames(), ", "))
+		}
+		_, err := cmd.OutOrStdout().Write(src)
+		return err
+	case c.resume != "":
+		if len(args) > 0 || c.quick || c.reps != 0 || c.seedSet || len(c.arms) > 0 || c.dir != "" {
+			return usagef("--resume goes on with a run as it was planned: give no experiment and none of --quick, --reps, --seed, --arm, --dir")
+		}
+		return c.goOn(cmd)
+	}
+	return c.start(cmd, args)
+}
+
+func listBuiltins(cmd *cobra.Command) error {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	for _, b := range experiment.Builtins() {
+		fmt.Fprintf(w, "%s\t%s\n", b.Name, b.About)
+	}
+	return w.Flush()
+}
+
+func builtinNames() []string {
+	var names []string
+	for _, b := range experiment.Builtins() {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// start makes a new run directory and runs the experiment in it.
+func (c runCommand) start(cmd *cobra.Command, args []string) error {
+	name := defaultExperiment
+	if len(args) > 0 {
+		name = args[0]
+	}
+	text, e, err := c.experiment(name)
+	if err != nil {
+		return err
+	}
+	b, backendName, err := c.place()
+	if err != nil {
+		return err
+	}
+	path := c.dir
+	if path == "" {
+		path = filepath.Join("runs", e.Name+time.Now().Format("-20060102-150405"))
+	}
+	dir, err := rundir.Create(path, text, rundir.Plan{
+		Version: buildVersion(), Created: time.Now().UTC(), Backend: backendName,
+		Options:    rundir.Options{Quick: c.quick, Accel: c.accel, Offline: c.offline},
+		Command:    c.repeat(name),
+		Host:       describeHost(cmd.Context()),
+		Experiment: *e, Trials: experiment.Plan(e),
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return usagef("%s exists already: choose another --dir, or go on with that run by --resume %[1]s", path)
+	}
+	if err != nil {
+		return err
+	}
+	return c.walk(cmd, runner.Runner{Backend: b, Dir: dir})
+}
+
+// goOn continues the run that --resume names.
+func (c runCommand) goOn(cmd *cobra.Command) error {
+	dir, err := rundir.Open(c.resume)
+	if err != nil {
+		return err
+	}
+	if err := dir.Lock(); err != nil {
+		return err
+	}
+	o := dir.Plan().Options
+	c.offline = c.offline || o.Offline
+	if !cmd.Flags().Changed("accel") && o.Accel != "" {
+		c.accel = o.Accel
+	}
+	b, _, err := c.place()
+	if err != nil {
+		return errors.Join(err, dir.Close())
+	}
+	slog.Info(fmt.Sprintf("%s: %d of %d trials are done", c.resume, len(dir.Done()), len(dir.Plan().Trials)))
+	return c.walk(cmd, runner.Runner{Backend: b, Dir: dir})
+}
+
+func (c runCommand) place() (backend.Backend, string, error) {
+	store, err := newStore(c.cache, c.offline)
+	if err != nil {
+		return nil, "", err
+	}
+	return place{backend: c.backend, accel: c.accel, store: store}.open()
+}
+
+// experiment reads and narrows the experiment that name stands for.
+func (c runCommand) experiment(name string) ([]byte, *experiment.Experiment, error) {
+	text, builtin := experiment.Builtin(name)
+	if !builtin {
+		var err error
+		if text, err = os.ReadFile(name); err != nil {
+			if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(name, "./") {
+				return nil, nil, usagef("no built-in experiment %q (there are %s) and no file of that name",
+					name, strings.Join(builtinNames(), ", "))
+			}
+			return nil, nil, usageError{err}
+		}
+	}
+	e, err := experiment.Parse(name, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkKernels(name, text, e); err != nil {
+		return nil, nil, err
+	}
+	if c.quick {
+		e.Shorten()
+	}
+	if c.seedSet {
+		e.Seed = c.seed
+	}
+	if c.reps < 0 {
+		return nil, nil, usagef("--reps %d: want 1 or more", c.reps)
+	}
+	if c.reps > 0 {
+		e.Reps = c.reps
+	}
+	return text, e, c.narrow(e)
+}
+
+// narrow leaves only the arms that --arm names, and the expectations about them.
+func (c runCommand) narrow(e *experiment.Experiment) error {
+	if len(c.arms) == 0 {
+		return nil
+	}
+	var names []string
+	for _, a := range e.Arms {
+		names = append(names, a.Name)
+	}
+	for _, name := range c.arms {
+		if !slices.Contains(names, name) {
+			return usagef("--arm %s: %s has the arms %s", name, e.Name, strings.Join(names, ", "))
+		}
+	}
+	gone := func(name string) bool { return name != "" && !slices.Contains(c.arms, name) }
+	e.Arms = slices.DeleteFunc(e.Arms, func(a experiment.Arm) bool { return gone(a.Name) })
+	e.Expect = slices.DeleteFunc(e.Expect, func(x experiment.Expectation) bool { return gone(x.Arm) || gone(x.Vs) })
+	return nil
+}
+
+// checkKernels looks at the specs' form before anything starts, so that a mistake has its place.
+func checkKernels(file string, text []byte, e *experiment.Experiment) error {
+	for _, a := range e.Arms {
+		for _, spec := range append([]string{a.Kernel}, a.KernelElse...) {
+			if _, err := kimage.ParseSpec(spec); err != nil {
+				before, _, _ := bytes.Cut(text, []byte(spec))
+				line := bytes.Count(before, []byte("\n")) + 1
+				col := len(before) - bytes.LastIndexByte(before, '\n')
+				return &experiment.ParseError{File: file, Line: line, Col: col, Msg: err.Error(),
+					Source: strings.Split(string(text)+"\n", "\n")[line-1]}
+			}
+		}
+	}
+	return nil
+}
+
+// repeat is the command that repeats this run, without what only says where things are kept.
+func (c runCommand) repeat(name string) []string {
+	out := []string{"napistall", "run", name}
+	if c.quick {
+		out = append(out, "--quick")
+	}
+	if c.accel != "auto" {
+		out = append(out, "--accel", c.accel)
+	}
+	if c.reps > 0 {
+		out = append(out, "--reps", fmt.Sprint(c.reps))
+	}
+	if c.seedSet {
+		out = append(out, "--seed", fmt.Sprint(c.seed))
+	}
+	for _, a := range c.arms {
+		out = append(out, "--arm", a)
+	}
+	return out
+}
+
+// walk runs what is left of the plan, prints the table of what there is, and ends the run directory.
+func (c runCommand) walk(cmd *cobra.Command, r runner.Runner) error {
+	screen := newScreen(os.Stderr)
+	slog.SetDefault(slog.New(newPlainHandler(screen, slog.LevelInfo)))
+	slog.Info("keeping the run in " + r.Dir.Path())
+	r.Progress = screen.progress
+	r.Log = slog.Default()
+	_, runErr := r.Run(cmd.Context(), r.Dir.Plan().Trials)
+	screen.close()
+
+	table, err := c.finish(cmd, r.Dir, runErr)
+	closeErr := r.Dir.Close()
+	switch {
+	case runErr != nil:
+		return errors.Join(runErr, err, closeErr)
+	case err != nil || closeErr != nil:
+		return errors.Join(err, closeErr)
+	case table.Unmet() > 0:
+		return fmt.Errorf("%w: %d of %d, see above", errUnmet, table.Unmet(), len(table.Results))
+	}
+	return nil
+}
+
+// finish prints the table and keeps it. A run that gave no trial has none.
+func (c runCommand) finish(cmd *cobra.Command, dir *rundir.Dir, runErr error) (report.Run, error) {
+	ending := rundir.Ending{State: rundir.Complete}
+	switch {
+	case errors.Is(runErr, context.Canceled):
+		ending.State = rundir.Interrupted
+	case runErr != nil:
+		ending = rundir.Ending{State: rundir.Failed, Why: runErr.Error()}
+	}
+	run, err := loadRun(dir)
+	if err != nil {
+		return run, err
+	}
+	run.Interrupted = ending.State == rundir.Interrupted
+	var table bytes.Buffer
+	if len(dir.Done()) > 0 {
+		if err := report.Text(&table, run, report.Options{Long: c.long, Width: textWidth(os.Stdout)}); err != nil {
+			return run, err
+		}
+		if _, err := cmd.OutOrStdout().Write(table.Bytes()); err != nil {
+			return run, err
+		}
+	}
+	return run, dir.Finish(ending, table.Bytes())
+}
