@@ -14,7 +14,8 @@ import (
 // out. A second stamp within a line begins a line of its own: that is how two writers on one
 // console run into each other. Texts are parts of text, not copies.
 func Lines(text string) []Line {
-	var lines []Line
+	// Room for lines of ordinary length; a text of nothing but line ends doesn't get more.
+	lines := make([]Line, 0, min(strings.Count(text, "\n")+1, len(text)/32+1))
 	for len(text) > 0 {
 		var raw string
 		if i := strings.IndexAny(text, "\r\n"); i >= 0 {

@@ -15,10 +15,10 @@ func TestLines(t *testing.T) {
 		name, text string
 		want       []Line
 	}{
-		{"empty", "\n\r\n  \r\n\x00\x00\n", nil},
+		{"empty", "\n\r\n  \r\n\x00\x00\n", []Line{}},
 		{"bare", "rcu: INFO: x\n", without("rcu: INFO: x")},
 		{"stamp", "[   12.345678] rcu: \t1-....: x \n", with("rcu: \t1-....: x")},
-		{"no text", "[   12.345678] \n", nil},
+		{"no text", "[   12.345678] \n", []Line{}},
 		{"no space", "[   12.345678]rcu", with("rcu")},
 		{"milliseconds", "[12.345] rcu", []Line{{12345 * time.Millisecond, true, "rcu"}}},
 		{"nanoseconds", "[12.345678901] rcu", []Line{{12345678901, true, "rcu"}}},

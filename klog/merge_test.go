@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -94,7 +95,7 @@ func TestMergeInOrder(t *testing.T) {
 		}
 	}
 	got := Merge(even, odd)
-	if !slices.IsSortedFunc(got, func(x, y Line) int { return int(x.Stamp - y.Stamp) }) || len(got) != len(a) {
+	if !slices.IsSortedFunc(got, func(x, y Line) int { return int((x.Stamp - y.Stamp) / time.Microsecond) }) || len(got) != len(a) {
 		t.Errorf("%d lines, not in order; want %d in order of their stamps", len(got), len(a))
 	}
 }

@@ -73,8 +73,13 @@ const patience = 256
 // restart is how far stamps go back at a reboot; printk on several CPUs can be out of order by far less.
 const restart = 5 * time.Second
 
+// reach is how much of a line is looked at: more than the kernel's longest record of 1024
+// bytes (PRINTKRB_RECORD_MAX) and a wrapping, so that a line without end costs no more than its reading.
+const reach = 4096
+
 func (p *parser) line(l Line) {
 	p.n++
+	l.Text = l.Text[:min(len(l.Text), reach)]
 	p.boot(l)
 	if p.pending.Text != "" {
 		l = Line{p.pending.Stamp, p.pending.HasStamp, p.pending.Text + " " + strings.TrimSpace(l.Text)}

@@ -188,6 +188,18 @@ func TestParseBounds(t *testing.T) {
 	}
 }
 
+// Texts made to be slow: were anything quadratic in them, this would take hours.
+func TestParseLinear(t *testing.T) {
+	const size = 4 << 20
+	for _, s := range []string{"[", "[ ", "[    0.000000]", "[    0.000000] x", "INFO: ", "INFO: task ", "INFO: rcu_", " kthread ",
+		"BUG: workqueue lockup - pool cpus=0-8191,", "0-1000,", "{ 0-.... ", "INFO: rcu_sched self-detected stall on CPU\n",
+		"INFO: rcu_sched detected expedited stalls on CPUs/tasks: {\n", "1-....: (1 GPs behind)\n", `\x`, "#011", "> ", "\r", "7,1,1,-;"} {
+		lines := Lines(strings.Repeat(s, size/len(s)))
+		Parse(Merge(lines, lines))
+		Parse(Merge(lines[:len(lines)/2], lines[len(lines)/3:]))
+	}
+}
+
 func BenchmarkParse(b *testing.B) {
 	line := "[ 1234.567890] mtk_soc_eth 1e100000.ethernet eth0: port 2 link up at 1000Mbps, full duplex\n"
 	text := strings.Repeat(line, 100_000)
