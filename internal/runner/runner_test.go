@@ -431,21 +431,27 @@ func TestInterrupt(t *testing.T) {
 // TestInterruptedMachine: what breaks because we stop it is neither retried nor kept as aborted, and
 // what it left behind is told.
 func TestInterruptedMachine(t *testing.T) {
-	plan := planOf(1, "stock")
-	d := create(t, plan)
-	ctx, cancel := context.WithCancel(t.Context())
-	f := &fake{run: func(context.Context, experiment.Trial, func(experiment.Record) error) error {
-		cancel()
-		return &backend.MachineError{Op: "run", Err: errors.New("QEMU was killed")}
-	}, close: func(string) error {
-		if ctx.Err() != nil {
-			return errors.New("rm /tmp/x: busy")
+	for _, busy := range []error{nil, errors.New("rm /tmp/x: busy")} {
+		plan := planOf(1, "stock")
+		d := create(t, plan)
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &fake{run: func(context.Context, experiment.Trial, func(experiment.Record) error) error {
+			cancel()
+			return &backend.MachineError{Op: "run", Err: errors.New("QEMU was killed")}
+		}, close: func(string) error {
+			if ctx.Err() != nil {
+				return busy
+			}
+			return nil
+		}}
+		_, err := (&Runner{Backend: f, Dir: d}).Run(ctx, plan)
+		want := "stopped: context canceled"
+		if busy != nil {
+			want += ": close target of trial 000-stock-1: " + busy.Error()
 		}
-		return nil
-	}}
-	_, err := (&Runner{Backend: f, Dir: d}).Run(ctx, plan)
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "busy") || len(d.Aborted()) > 0 || len(f.ran) != 1 {
-		t.Errorf("Run() = %v, aborted %v, ran %v", err, d.Aborted(), f.ran)
+		if !errors.Is(err, context.Canceled) || err.Error() != want || len(d.Aborted()) > 0 || len(f.ran) != 1 {
+			t.Errorf("Run() = %v; want %s; aborted %v, ran %v", err, want, d.Aborted(), f.ran)
+		}
 	}
 }
 
