@@ -64,8 +64,10 @@ func pollProgram(device string, f pollFields, mapFD int) asm.Instructions {
 		asm.Mov.Reg(asm.R1, asm.R10),
 		asm.Add.Imm(asm.R1, stack),
 		asm.Mov.Imm(asm.R2, int32(len(device)+1)),
-		asm.StoreImm(asm.R10, stack, 0, asm.DWord),
-		asm.StoreImm(asm.R10, stack+8, 0, asm.DWord),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.StoreMem(asm.R10, stack, asm.R4, asm.DWord),
+		asm.StoreMem(asm.R10, stack+8, asm.R4, asm.DWord),
+		asm.StoreMem(asm.R10, key, asm.R4, asm.DWord),
 		asm.FnProbeRead.Call(),
 		asm.JNE.Imm(asm.R0, 0, "out"),
 	}
@@ -76,7 +78,6 @@ func pollProgram(device string, f pollFields, mapFD int) asm.Instructions {
 			asm.JNE.Reg(asm.R1, asm.R2, "out"))
 	}
 	return append(p,
-		asm.StoreImm(asm.R10, key, 0, asm.Word),
 		asm.LoadMapPtr(asm.R1, mapFD),
 		asm.Mov.Reg(asm.R2, asm.R10),
 		asm.Add.Imm(asm.R2, key),

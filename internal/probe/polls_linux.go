@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 )
 
 // polls counts a device's polls at the tracepoint napi:napi_poll, from when it was made.
@@ -34,19 +35,28 @@ func newPolls(device string) (*polls, error) {
 	p := &polls{}
 	p.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "polls", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: countsSize, MaxEntries: 1})
 	if err != nil {
-		return nil, fmt.Errorf("make the count of polls: %w", errors.Join(err, errors.ErrUnsupported))
+		return nil, fmt.Errorf("make the count of polls: %w", lacking(err))
 	}
 	p.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "polls", Type: ebpf.TracePoint, License: license, Instructions: pollProgram(device, fields, p.counts.FD()),
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("load the count of polls: %w", errors.Join(err, errors.ErrUnsupported)), p.close())
+		return nil, errors.Join(fmt.Errorf("load the count of polls: %w", lacking(err)), p.close())
 	}
 	p.link, err = link.Tracepoint("napi", "napi_poll", p.program, nil)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("attach the count of polls: %w", errors.Join(err, errors.ErrUnsupported)), p.close())
+		return nil, errors.Join(fmt.Errorf("attach the count of polls: %w", lacking(err)), p.close())
 	}
 	return p, nil
+}
+
+// lacking marks what a kernel without CONFIG_BPF_SYSCALL (ENOSYS) or CONFIG_BPF_EVENTS (EINVAL: no such
+// type of program) answers, and what it answers to somebody without the right.
+func lacking(err error) error {
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("BPF at tracepoints needs CONFIG_BPF_EVENTS and root: %w: %w", err, errors.ErrUnsupported)
+	}
+	return err
 }
 
 func pollFormatText() (string, error) {

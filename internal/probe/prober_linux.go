@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,10 @@ type Prober struct {
 	begin   chan struct{}
 	stop    context.CancelFunc
 	done    chan struct{} // closed when the thread and its watcher have ended
+
+	// ended is set as soon as the operation has returned: what the thread is seen to wait for after
+	// that is p.mu, not the operation.
+	ended atomic.Bool
 
 	mu      sync.Mutex
 	tid     int
@@ -76,6 +81,9 @@ func (p *Prober) thread(ctx context.Context, tried chan<- error) {
 	if err == nil {
 		err = p.try()
 	}
+	if err == nil {
+		err = p.op.prepare() // the first measured one can begin with the load
+	}
 	if err != nil {
 		tried <- errors.Join(err, ignoreUnopened(p.op, err))
 		return
@@ -108,24 +116,23 @@ func (p *Prober) try() error {
 	return p.op.run()
 }
 
-// loop measures until ctx ends. An operation that is refused is a sample with its error; one that
-// can't be prepared ends the prober.
+// loop measures until ctx ends, from an operation that is prepared. One that is refused is a sample
+// with its error; one that can't be prepared ends the prober.
 func (p *Prober) loop(ctx context.Context) error {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	for {
+		if err := p.measure(); err != nil {
+			return err
+		}
+		pause := time.NewTimer(p.options.Every)
 		select {
 		case <-ctx.Done():
+			pause.Stop()
 			return nil
 		case <-pause.C:
 		}
 		if err := p.prepare(); err != nil {
 			return fmt.Errorf("probe %s: %w", p.options.Op, err)
 		}
-		if err := p.measure(); err != nil {
-			return err
-		}
-		pause.Reset(p.options.Every)
 	}
 }
 
@@ -149,9 +156,11 @@ func (p *Prober) measure() error {
 	s.Start = start
 	p.mu.Lock()
 	p.current, p.since = s, 0
+	p.ended.Store(false)
 	p.mu.Unlock()
 
 	refused := p.op.run()
+	p.ended.Store(true)
 	end, err := machine.Now()
 	if err != nil {
 		return err
@@ -192,14 +201,15 @@ func (p *Prober) look() {
 	p.mu.Lock()
 	s, tid := p.current, p.tid
 	p.mu.Unlock()
-	if s == nil {
+	if s == nil || p.ended.Load() {
 		return
 	}
 	stack, err := readStack(tid)
+	ended := p.ended.Load()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.current != s: // it ended meanwhile
+	case ended, p.current != s:
 	case err != nil:
 		p.lost++
 	default:
