@@ -60,6 +60,9 @@ func play(act string, args []string) int {
 		g.boot()
 		fmt.Fprintln(g.records, "\x00\xff{]")
 		hang()
+	case "no channel":
+		g.boot()
+		fmt.Print("napistall: no channel for records\r\n")
 	case "powers off":
 		g.boot()
 		g.send(g.facts())

@@ -43,8 +43,8 @@ func (b Backend) memory(m machine, binary string) memo {
 		}
 		dir = filepath.Join(user, "napistall")
 	}
-	key := strings.Join([]string{m.goarch, version(binary), line("/etc/machine-id"),
-		line("/proc/sys/kernel/hostname"), line("/proc/sys/kernel/osrelease"), line("/proc/sys/kernel/version")}, "\n")
+	key := strings.Join([]string{m.goarch, version(binary), firstLine("/etc/machine-id"),
+		firstLine("/proc/sys/kernel/hostname"), firstLine("/proc/sys/kernel/osrelease"), firstLine("/proc/sys/kernel/version")}, "\n")
 	sum := sha256.Sum256([]byte(key))
 	return memo{filepath.Join(dir, "accel", hex.EncodeToString(sum[:8])+".json")}
 }
@@ -86,8 +86,8 @@ func version(binary string) string {
 	return first
 }
 
-// line returns a small file's first line, empty if it can't be read.
-func line(path string) string {
+// firstLine returns a small file's first line, empty if it can't be read.
+func firstLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return ""

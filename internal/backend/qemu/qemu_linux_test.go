@@ -26,6 +26,7 @@ func TestMachineErrors(t *testing.T) {
 		{"VFS panic", "the kernel panicked before the trial began: Kernel panic - not syncing: VFS: Unable to mount root fs", "VFS: Unable to mount"},
 		{"boots for ever", "no record from the agent 2s after the start", "line"},
 		{"garbage", "read the guest's records: line 1: not a record", "agent v0 up"},
+		{"no channel", "boot the guest: the guest gave up: no channel for records", "agent v0 up"},
 		{"powers off", "run the trial: QEMU ended by itself", "agent v0 up"},
 		{"crashes", "killed by signal: killed", "agent v0 up"},
 		{"no load", "the agent did not start the load within 1s", "agent v0 up"},

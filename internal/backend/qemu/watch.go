@@ -12,7 +12,8 @@ import (
 // The lines by which a console tells how far its guest has come. Panicking kernels have printed the
 // first since 2.0 and the second since 2.6 (kernel/panic.c).
 const (
-	agentUp  = "napistall: agent " // the agent's first line, see package agent
+	initSays = "napistall: "       // a guest's init, see package agent
+	agentUp  = "napistall: agent " // its first line
 	panicked = "Kernel panic - not syncing"
 	panicEnd = "---[ end Kernel panic"
 )
@@ -52,6 +53,7 @@ type watch struct {
 	panicAt                        time.Time
 	panicText                      string
 	panicDone                      bool
+	gaveUp                         string // what the guest's init said before it powered off
 }
 
 // sawLine notes a line of the console.
@@ -59,6 +61,9 @@ func (w *watch) sawLine(text string, now time.Time) {
 	w.line = now
 	if i := strings.Index(text, panicked); i >= 0 && w.panicAt.IsZero() {
 		w.panicAt, w.panicText = now, strings.TrimSpace(text[i:])
+	}
+	if said, ok := strings.CutPrefix(text, initSays); ok && !strings.HasPrefix(text, agentUp) {
+		w.gaveUp = strings.TrimSpace(said)
 	}
 	if strings.Contains(text, panicEnd) && !w.panicAt.IsZero() {
 		w.panicDone = true
@@ -134,6 +139,9 @@ func (w *watch) silentEnd(now time.Time) *experiment.End {
 func (w *watch) died(err error) (*experiment.End, error) {
 	if !w.panicAt.IsZero() {
 		return w.panicEnd()
+	}
+	if err == nil && w.gaveUp != "" {
+		err = errors.New("the guest gave up: " + w.gaveUp)
 	}
 	if err == nil {
 		err = errors.New("QEMU ended by itself: the guest powered off or reset")
