@@ -43,8 +43,10 @@ func Summarize(arm experiment.Arm, trials []TrialSummary) ArmSummary {
 		}
 		a.Rates = a.Rates.add(t.Rates)
 		a.count(t)
-		for _, s := range t.SlowOnes() {
-			a.SlowTime += s.Sample.Took
+		for _, s := range t.Main().Hold {
+			if s.Took > SlowLimit {
+				a.SlowTime += s.Took
+			}
 		}
 	}
 	a.Hold, a.Tail = a.Op(arm.Probe.Op)

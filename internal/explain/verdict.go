@@ -110,6 +110,8 @@ func (a ArmSummary) tooLittle() string {
 		return "its preemption model is unknown"
 	case a.Silent > 0:
 		return fmt.Sprintf("%d of %s went silent", a.Silent, plural(len(a.Trials), "trial"))
+	case a.Panicked > 0:
+		return fmt.Sprintf("%d of %s ended in a panic", a.Panicked, plural(len(a.Trials), "trial"))
 	case a.Arm.Load.Hold < minHold:
 		return fmt.Sprintf("a hold of %s is too short to tell a stall from a slow delete (from %s on)",
 			FormatDuration(a.Arm.Load.Hold), FormatDuration(minHold))

@@ -45,6 +45,8 @@ func judgeCases() []judgeCase {
 	outside.kmsg = classicStall(5)
 	delayed.kmsg = nil
 	silent.outcome = experiment.Silent
+	panicked := healthy()
+	panicked.outcome = experiment.Panicked
 	below := healthy()
 	below.second = belowBand()
 	blocked := stock()
@@ -83,6 +85,7 @@ func judgeCases() []judgeCase {
 		{"too few deletes", []scene{few}, Inconclusive, []string{"5 deletes in the hold, 6 are needed"}},
 		{"a hold too short", []scene{short}, Inconclusive, []string{"a hold of 3 s is too short"}},
 		{"went silent", []scene{silent}, Inconclusive, []string{"1 of 1 trial went silent"}},
+		{"panicked without a stall", []scene{panicked}, Inconclusive, []string{"1 of 1 trial ended in a panic"}},
 		{"model unknown", []scene{unknownModel}, Inconclusive, []string{"its preemption model is unknown"}},
 		{"stalled above the band", []scene{outside}, Inconclusive, []string{"never seen in the band"}},
 		{"stalled, band not counted", []scene{uncounted}, Inconclusive, []string{"the NAPI thread was not found"}},
