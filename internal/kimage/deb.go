@@ -35,6 +35,12 @@ type parcel struct {
 // debFile matches the files of interest in both of Debian's layouts, with the kernel's release.
 var debFile = regexp.MustCompile(`^\.?/?(?:boot/(vmlinu[xz]|config)-([^/]+)|(?:usr/)?lib/modules/([^/]+)/(?:(vmlinu[xz]|config)|(?:.*/)?([^/]+)\.ko(\.xz|\.zst|\.gz)?))$`)
 
+// What can be wrong with packages that somebody chose.
+var (
+	errNoDeb   = errors.New("not a Debian package")
+	errNoImage = errors.New("no kernel image")
+)
+
 // openDebs takes a kernel out of packages: the image goes into the file image, the rest into memory.
 // Modules are those that wanted names and what they depend on.
 func openDebs(ctx context.Context, debs []string, image string, wanted []string) (*parcel, error) {
@@ -64,7 +70,7 @@ func openDebs(ctx context.Context, debs []string, image string, wanted []string)
 		}
 	}
 	if p.image == "" {
-		return nil, fmt.Errorf("no kernel image in %s", strings.Join(debs, ", "))
+		return nil, fmt.Errorf("%w in %s", errNoImage, strings.Join(debs, ", "))
 	}
 	return p, nil
 }
@@ -105,17 +111,17 @@ func (p *parcel) read(ctx context.Context, name, image string, take map[string]b
 func debData(f *os.File) (*deb.ArEntry, error) {
 	ar, err := deb.LoadAr(f)
 	if err != nil {
-		return nil, errors.New("not a Debian package")
+		return nil, errNoDeb
 	}
 	for {
 		e, err := ar.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, errors.New("not a Debian package: no data.tar in it")
+			return nil, fmt.Errorf("%w: no data.tar in it", errNoDeb)
 		case err != nil:
-			return nil, fmt.Errorf("not a Debian package: %w", err)
+			return nil, fmt.Errorf("%w: %w", errNoDeb, err)
 		case e.Size < 0:
-			return nil, errors.New("not a Debian package: a member has a negative size")
+			return nil, fmt.Errorf("%w: a member has a negative size", errNoDeb)
 		case strings.HasPrefix(e.Name, "data.tar"):
 			return e, nil
 		}

@@ -114,7 +114,12 @@ func (s Store) refresh(ctx context.Context, a aptState, spec Spec, age time.Dura
 	}
 	err = a.update(ctx)
 	var failed *aptError
-	if errors.As(err, &failed) && failed.noSuite() {
+	var wrong *SpecError
+	noSuite := errors.As(err, &failed) && failed.noSuite()
+	if noSuite || errors.As(err, &wrong) {
+		_ = os.RemoveAll(a.dir) // nothing of use in it, and no harm
+	}
+	if noSuite {
 		return &SpecError{spec.String(), fmt.Sprintf("the mirror %s has no suite %s; Debian's are sid, testing, stable, "+
 			"their release names (trixie …), NAME-backports and experimental", a.mirror.uri, spec.Suite)}
 	}
@@ -147,8 +152,15 @@ func (s Store) known(ctx context.Context, spec Spec) (ref, *Image, error) {
 }
 
 func (s Store) fetchDebian(ctx context.Context, spec Spec) (*Image, error) {
-	asked := spec.String()
-	spec = spec.complete()
+	img, err := s.debian(ctx, spec.complete())
+	var wrong *SpecError
+	if errors.As(err, &wrong) {
+		wrong.Spec = spec.String() // without what was filled in
+	}
+	return img, err
+}
+
+func (s Store) debian(ctx context.Context, spec Spec) (*Image, error) {
 	r, img, err := s.known(ctx, spec)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -177,10 +189,6 @@ func (s Store) fetchDebian(ctx context.Context, spec Spec) (*Image, error) {
 	// A release that came, or a package that went, since the index was fetched needs a new index.
 	if stale := state.updated().Equal(before); err != nil && stale && !s.Offline && ctx.Err() == nil && s.refresh(ctx, state, spec, 0) == nil {
 		img, err = s.fromIndex(ctx, state, spec)
-	}
-	var wrong *SpecError
-	if errors.As(err, &wrong) {
-		wrong.Spec = asked
 	}
 	return img, err
 }
@@ -319,6 +327,9 @@ func (s Store) fetchDebs(ctx context.Context, spec Spec) (*Image, error) {
 	img, err := s.entry(ctx, keyOf(inputs), func(dir string) error {
 		return unpackEntry(ctx, files, dir, manifest{Packages: baseNames(files)})
 	})
+	if errors.Is(err, errNoDeb) || errors.Is(err, errNoImage) || errors.Is(err, errNoKernel) {
+		return nil, &SpecError{spec.String(), err.Error()}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kernel %q: %w", spec, err)
 	}

@@ -3,6 +3,7 @@ package kimage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ type Inspection struct {
 	// static are the models that a kernel without PREEMPT_DYNAMIC can have been built with, where more
 	// than one is possible.
 	static  []rcu.Preemption
+	modules []string // those that come with it
 	sources map[string]string
 	config  map[string]string
 }
@@ -96,6 +98,9 @@ func Inspect(ctx context.Context, img *Image) (Inspection, error) {
 		in.fromBanner()
 	}
 	in.fromRelease()
+	for _, m := range img.Modules {
+		in.modules = append(in.modules, m.Name)
+	}
 	return in, nil
 }
 
@@ -312,20 +317,34 @@ func (in Inspection) deriveSources() {
 }
 
 // Check returns an error if the kernel certainly can't hold a trial: no veth, BPF, packet sockets or
-// threaded NAPI. What is unknown passes; the guest finds out.
-func (in Inspection) Check() error {
-	needs := []struct {
-		has  Support
-		what string
-	}{
-		{in.Veth, "veth (CONFIG_VETH is not set)"},
-		{in.BPF, "BPF (CONFIG_BPF_SYSCALL is not set)"},
-		{in.Packet, "packet sockets (CONFIG_PACKET is not set)"},
-		{in.ThreadedNAPI, "threaded NAPI (it came with 5.12)"},
+// threaded NAPI, or none of the probe's devices (dummy, veth or vlan); built as a module counts only
+// if the module is there. What is unknown passes; the guest finds out.
+func (in Inspection) Check(devices ...string) error {
+	type need struct {
+		has          Support
+		module, what string
+	}
+	needs := []need{
+		{in.ThreadedNAPI, "", "threaded NAPI (it came with 5.12)"},
+		{in.BPF, "", "BPF (CONFIG_BPF_SYSCALL is not set)"},
+		{in.Packet, "af_packet", "packet sockets (CONFIG_PACKET is not set)"},
+		{in.Veth, "veth", "veth (CONFIG_VETH is not set)"},
+	}
+	for _, d := range devices {
+		switch d {
+		case "dummy":
+			needs = append(needs, need{in.Dummy, "dummy", "dummy devices (CONFIG_DUMMY is not set)"})
+		case "vlan":
+			needs = append(needs, need{in.VLAN, "8021q", "vlan devices (CONFIG_VLAN_8021Q is not set)"})
+		}
 	}
 	for _, n := range needs {
-		if n.has == No {
+		switch {
+		case n.has == No:
 			return unsupportedError(fmt.Sprintf("kernel %q: %s has no %s", in.Spec, in.Release, n.what))
+		case n.has == Modular && !slices.Contains(in.modules, n.module):
+			return unsupportedError(fmt.Sprintf("kernel %q: %s has %s as a module, and the module is not there: "+
+				"name the packages or the directory that have it (deb:FILE,FILE… or file:IMAGE,modules=DIR)", in.Spec, in.Release, n.module))
 		}
 	}
 	return nil

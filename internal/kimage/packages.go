@@ -31,7 +31,7 @@ type Package struct {
 
 // imageName takes a kernel package's name apart. The release begins with a digit; before Debian 13
 // it has an ABI number after a dash (6.1.0-18), now a suffix after a plus (6.18.15+deb13).
-var imageName = regexp.MustCompile(`^linux-image-([0-9][0-9.]*(?:-rc[0-9]+)?(?:-[0-9][0-9a-z.]*)?(?:[+~][0-9A-Za-z.~+]+)?)-([a-z0-9].*)$`)
+var imageName = regexp.MustCompile(`^linux-image-([0-9][0-9.]*(?:-rc[0-9]+)?(?:-[0-9]{1,2}(?:\.[0-9a-z.]+)?)?(?:[+~][0-9A-Za-z.~+]+)?)-([a-z0-9].*)$`)
 
 // parseImageName returns the release and flavour in a package's name, and whether it is a kernel.
 func parseImageName(name string) (release, flavour string, ok bool) {
@@ -58,10 +58,15 @@ func (a aptState) kernels(ctx context.Context) ([]Package, error) {
 	if err != nil {
 		return nil, err
 	}
+	sortKernels(pkgs)
+	return pkgs, nil
+}
+
+// sortKernels puts the oldest first, by Debian's order of versions.
+func sortKernels(pkgs []Package) {
 	slices.SortStableFunc(pkgs, func(x, y Package) int {
 		return cmp.Or(version.Compare(x.version, y.version), strings.Compare(x.Name, y.Name))
 	})
-	return pkgs, nil
 }
 
 // show returns the named packages, as far as the index has them: one that is only provided by

@@ -66,7 +66,7 @@ func decompressor(name string, r io.Reader) (io.ReadCloser, error) {
 	case "bzip2":
 		return io.NopCloser(bzip2.NewReader(r)), nil
 	case "lzma":
-		z, err := lzma.ReaderConfig{DictCap: lzma.MinDictCap}.NewReader(r)
+		z, err := lzma.ReaderConfig{DictCap: maxWindow}.NewReader(r) // refuses headers that ask for more
 		if err != nil {
 			return nil, err
 		}
