@@ -21,7 +21,7 @@ import (
 var version string
 
 func main() {
-	if os.Getpid() == 1 {
+	if agent.IsGuest() {
 		agent.Guest()
 		return
 	}

@@ -223,14 +223,18 @@ func (p *Prober) look() {
 	}
 }
 
-// readStack returns the kernel stack of our thread tid, innermost function first; where the kernel
-// does not give stacks (CONFIG_STACKTRACE, root), the function that it sleeps in.
+// readStack returns the kernel stack of our thread tid, innermost function first. Where there is
+// none (CONFIG_STACKTRACE, root; 32-bit arm gives another task's stack only without SMP) it is the one
+// function that the thread sleeps in.
 func readStack(tid int) ([]string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stack", tid))
+	dir := fmt.Sprintf("/proc/self/task/%d/", tid)
+	text, stackErr := os.ReadFile(dir + "stack")
+	if stack := parseStack(string(text)); len(stack) > 0 {
+		return stack, nil
+	}
+	text, err := os.ReadFile(dir + "wchan")
 	if err != nil {
-		if text, err = os.ReadFile(fmt.Sprintf("/proc/self/task/%d/wchan", tid)); err != nil {
-			return nil, err
-		}
+		return nil, errors.Join(stackErr, err)
 	}
 	return parseStack(string(text)), nil
 }

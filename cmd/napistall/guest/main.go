@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	if os.Getpid() != 1 {
+	if !agent.IsGuest() {
 		fmt.Fprintln(os.Stderr, "guest: this is napistall's part inside a guest, where it is process 1")
 		os.Exit(69)
 	}
