@@ -10,6 +10,7 @@ import (
 
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/kimage"
 )
 
 // Exit statuses; 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT.
@@ -63,7 +64,8 @@ func status(err error) int {
 func isUsage(err error) bool {
 	_, usage := errors.AsType[usageError](err)
 	_, text := errors.AsType[*experiment.ParseError](err)
-	return usage || text
+	_, spec := errors.AsType[*kimage.SpecError](err)
+	return usage || text || spec
 }
 
 // complain says on stderr why the program fails, with what a broken machine printed last.

@@ -150,10 +150,9 @@ func (c *kernelCommand) fetch(cmd *cobra.Command, arg string) (*kimage.Image, er
 	return img, specUsage(err)
 }
 
-// specUsage makes an error about what somebody typed a usageError.
+// specUsage makes a file that isn't there a usageError: it was named on the command line.
 func specUsage(err error) error {
-	_, spec := errors.AsType[*kimage.SpecError](err)
-	if spec || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return usageError{err}
 	}
 	return err
