@@ -6,6 +6,8 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 AGENTS   := internal/kimage/agents
+# Further flags for repro's run, such as RUN='--quick'.
+RUN      ?=
 # What a guest can be; GOARM only matters to arm.
 GUESTS   := amd64 arm arm64
 CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsle/softfloat linux/riscv64
@@ -13,7 +15,7 @@ CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsl
 .PHONY: repro test check bench build agents cross man clean need-vm need-test fuzz
 
 repro: need-vm build
-	bin/napistall run mainline
+	bin/napistall run mainline $(RUN)
 
 # All tests, those in VMs too. Packages run one after another: two VMs side by side on two cores
 # would stall each other.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/kimage"
+	"github.com/napistall/napistall/internal/testenv"
+)
+
+// block returns what stands in README.md between the first line that is fence and the next ```.
+func block(t *testing.T, fence string) string {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(readme), "\n"+fence+"\n")
+	text, _, closed := strings.Cut(rest, "\n```")
+	if !ok || !closed {
+		t.Fatalf("README.md has no block %s", fence)
+	}
+	return text
+}
+
+func TestReadmeExperiment(t *testing.T) {
+	e, err := experiment.Parse("README.md", []byte(block(t, "```yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(experiment.Plan(e)); n != 9 || len(e.Expect) != 2 {
+		t.Errorf("the README's experiment plans %d trials and has %d expectations; want 9 and 2", n, len(e.Expect))
+	}
+	for _, a := range e.Arms {
+		if _, err := kimage.ParseSpec(a.Kernel); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestReadmeCommands runs make repro and every command of the everyday use, as they stand there, in a
+// copy of nothing but what they made before. make test is what runs this.
+func TestReadmeCommands(t *testing.T) {
+	testenv.Need(t, testenv.QEMUx86, testenv.QEMUArm, testenv.Apt)
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"\n    make repro ", "\n    make test "} {
+		if !strings.Contains(string(readme), command) {
+			t.Errorf("README.md does not name %q", strings.TrimSpace(command))
+		}
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(root, "runs", "readme")) }) // only there if make repro got so far
+	shell(t, root, root, "make repro RUN='--dir runs/readme'")
+	dir := t.TempDir()
+	for line := range strings.Lines(block(t, "```sh")) {
+		command, _, _ := strings.Cut(line, "#")
+		shell(t, dir, root, strings.TrimSpace(command))
+		if strings.Contains(command, "--print") {
+			shorten(t, filepath.Join(dir, "mine.yaml"))
+		}
+	}
+}
+
+// shorten edits an experiment as a user would: shorter holds, and stalls reported within them.
+func shorten(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := strings.Replace(string(text), "hold: 30s", "hold: 8s", 1)
+	edited = strings.Replace(edited, "\nname: mainline\n", "\nname: mine\nstall-timeout: 3s\n", 1)
+	if err := os.WriteFile(file, []byte(edited), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shell runs command in dir with the napistall that root's make has built.
+func shell(t *testing.T, dir, root, command string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-euc", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	t.Logf("$ %s\n%s", command, out)
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+}
