@@ -269,8 +269,15 @@ func (a aptState) newest(ctx context.Context, p Package) ([]Package, error) {
 		delete(byName, p.Name) // empty but for its dependencies
 	}
 	var parts []Package
-	for _, q := range byName {
-		parts = append(parts, q)
+	for _, name := range p.parts() {
+		q, ok := byName[name]
+		// The older layout's image provides its linux-base itself; the others are packages.
+		if !ok && (strings.HasPrefix(name, "linux-binary-") || strings.HasPrefix(name, "linux-modules-")) {
+			return nil, fmt.Errorf("find the packages of %s: %s has no %s %s", p.Name, a.suite, name, p.Version)
+		}
+		if ok {
+			parts = append(parts, q)
+		}
 	}
 	slices.SortFunc(parts, func(x, y Package) int { return strings.Compare(x.Name, y.Name) })
 	return parts, nil

@@ -179,23 +179,23 @@ func TestFetchErrors(t *testing.T) {
 		offline    bool
 		update     string // fails with this
 		download   string
-		spec_      bool // a SpecError; else ErrUnsupported unless plain
+		wrong      bool // a SpecError; else ErrUnsupported unless plain
 		plain      bool
 		want       string
 	}{
 		{name: "suite", spec: "debian:nosuch/amd64", update: "E: The repository 'http://m nosuch Release' does not have a Release file.",
-			spec_: true, want: "has no suite nosuch; Debian's are sid"},
-		{name: "arch", spec: "debian:x/m68k", spec_: true, want: "x has no architecture m68k; it has amd64, armhf"},
-		{name: "flavour", spec: "debian:x/amd64/blue", spec_: true, want: "no flavour blue for amd64; it has cloud-amd64, rt-amd64"},
-		{name: "release", spec: "debian:x/amd64/cloud-amd64/6.1", spec_: true, want: "no release 6.1 of cloud-amd64; it has 6.18.15+deb13"},
+			wrong: true, want: "has no suite nosuch; Debian's are sid"},
+		{name: "arch", spec: "debian:x/m68k", wrong: true, want: "x has no architecture m68k; it has amd64, armhf"},
+		{name: "flavour", spec: "debian:x/amd64/blue", wrong: true, want: "no flavour blue for amd64; it has cloud-amd64, rt-amd64"},
+		{name: "release", spec: "debian:x/amd64/cloud-amd64/6.1", wrong: true, want: "no release 6.1 of cloud-amd64; it has 6.18.15+deb13"},
 		{name: "offline", spec: "debian:x/amd64", offline: true, want: "offline, and neither the kernel nor the package index of x for amd64"},
 		{name: "disk", spec: "debian:x/amd64", download: "E: You don't have enough free space in /x/.", plain: true, want: "no free disk in"},
 		{name: "gone", spec: "debian:x/amd64", download: "E: Failed to fetch  404  Not Found", plain: true, want: "404  Not Found"},
 		{name: "tree", spec: "tree:~/linux", want: "isn't part of this version"},
 		{name: "source", spec: "debian-source:sid/linux", want: "debian:SUITE/ARCH"},
-		{name: "no image", spec: "file:" + file, spec_: true, want: "not a kernel image"},
-		{name: "no file", spec: "file:/no/such", spec_: true, want: "there is no /no/such"},
-		{name: "no deb", spec: "deb:" + file, spec_: true, want: "not a Debian package"},
+		{name: "no image", spec: "file:" + file, wrong: true, want: "not a kernel image"},
+		{name: "no file", spec: "file:/no/such", wrong: true, want: "there is no /no/such"},
+		{name: "no deb", spec: "deb:" + file, wrong: true, want: "not a Debian package"},
 		{name: "no host", spec: "host", want: "doesn't say which kernel it runs"},
 	}
 	for _, tt := range tests {
@@ -216,7 +216,7 @@ func TestFetchErrors(t *testing.T) {
 			}
 			var wrong *SpecError
 			isSpec, isUnsupported := errors.As(err, &wrong), errors.Is(err, errors.ErrUnsupported)
-			if !strings.Contains(err.Error(), tt.want) || isSpec != tt.spec_ || isUnsupported == (tt.spec_ || tt.plain) {
+			if !strings.Contains(err.Error(), tt.want) || isSpec != tt.wrong || isUnsupported == (tt.wrong || tt.plain) {
 				t.Errorf("Fetch(%s) = %v (SpecError %v, ErrUnsupported %v); want %q", tt.spec, err, isSpec, isUnsupported, tt.want)
 			}
 			if isSpec && wrong.Spec != tt.spec {
@@ -306,6 +306,24 @@ func TestFetchTogether(t *testing.T) {
 	}
 	if left := leftovers(t, s); left != nil {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A kernel whose parts aren't all in the index is not half fetched.
+func TestFetchIncomplete(t *testing.T) {
+	f := newFakeApt(t)
+	f.addSplit("7.3.4+deb13", "cloud-amd64", "7.3.4-1")
+	packages := filepath.Join(f.dir, "Packages")
+	text, err := os.ReadFile(packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(text), "Package: linux-modules")
+	writeFile(t, packages, []byte(before))
+	s, _ := f.store()
+	_, err = s.Fetch(t.Context(), mustParse(t, "debian:x/amd64"))
+	if err == nil || !strings.Contains(err.Error(), "x has no linux-modules-7.3.4+deb13-cloud-amd64 7.3.4-1") {
+		t.Errorf("Fetch without the modules' package = %v", err)
 	}
 }
 

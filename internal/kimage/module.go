@@ -125,17 +125,17 @@ func loadOrder(modules map[string][]byte, wanted []string) ([]string, error) {
 	var order []string
 	const entered, done = 1, 2
 	state := make(map[string]int)
-	var visit func(name, for_ string) error
-	visit = func(name, for_ string) error {
+	var visit func(name, by string) error
+	visit = func(name, by string) error {
 		switch state[name] {
 		case done:
 			return nil
 		case entered:
-			return fmt.Errorf("module %s depends on itself through %s", name, for_)
+			return fmt.Errorf("module %s depends on itself through %s", name, by)
 		}
 		data, ok := modules[name]
 		if !ok {
-			return fmt.Errorf("module %s needs %s, which the kernel's packages don't have", for_, name)
+			return fmt.Errorf("module %s needs %s, which the kernel's packages don't have", by, name)
 		}
 		state[name] = entered
 		info, err := parseModInfo(data)
