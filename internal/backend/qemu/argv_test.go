@@ -18,7 +18,7 @@ func TestArgv(t *testing.T) {
 		want, not     []string
 	}{
 		{"amd64", tcg, kernel{dynamic: true, channels: channels{virtio: true}},
-			[]string{"-M q35 -cpu max", "tcg,thread=multi", "-smp 2 -m 512", "console=ttyS0 ", "preempt=lazy",
+			[]string{"-M q35 -cpu max,la57=off", "tcg,thread=multi", "-smp 2 -m 512", "console=ttyS0 ", "preempt=lazy",
 				"rcu_cpu_stall_timeout=3 ", "rcu_exp_cpu_stall_timeout=1500", " a=b loglevel=4", "name=napistall.records"},
 			[]string{"records2", "netdev"}},
 		{"amd64", kvm, kernel{}, []string{"-cpu host", "-accel kvm"}, []string{"preempt=", "records"}},
@@ -41,6 +41,9 @@ func TestArgv(t *testing.T) {
 				t.Errorf("%s: argv = %s; want no %q in it", tt.goarch, got, not)
 			}
 		}
+	}
+	if m, ok := machineOf("amd64"); !ok || m.tcg("arm64") != "tcg" || m.tcg("amd64") != "tcg,thread=multi" {
+		t.Errorf("x86 on arm64: %s; want no threads for CPUs", m.tcg("arm64"))
 	}
 	if _, err := machineFor("mips"); err == nil {
 		t.Error("a machine for mips")

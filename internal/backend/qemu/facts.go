@@ -3,6 +3,7 @@ package qemu
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/napistall/napistall/internal/backend"
@@ -16,9 +17,18 @@ func (k kernel) enrich(f *experiment.Facts) {
 	}
 	if f.Preempt == "" && k.preempt != "" && !k.dynamic {
 		f.Preempt = k.preempt
-		f.Evidence = append(f.Evidence, fmt.Sprintf("preempt: the kernel's configuration says %s", k.preempt))
-		f.Unknown = slices.DeleteFunc(f.Unknown, func(s string) bool { return strings.EqualFold(s, "preempt") })
+		learn(f, "preempt", string(k.preempt))
 	}
+	if f.HZ == 0 && k.hz != 0 {
+		f.HZ = k.hz
+		learn(f, "hz", strconv.Itoa(k.hz))
+	}
+}
+
+// learn notes that a field comes from the configuration and is no longer unknown.
+func learn(f *experiment.Facts, field, value string) {
+	f.Evidence = append(slices.Clone(f.Evidence), fmt.Sprintf("%s: the kernel's configuration says %s", field, value))
+	f.Unknown = slices.DeleteFunc(slices.Clone(f.Unknown), func(s string) bool { return strings.EqualFold(s, field) })
 }
 
 // checkFacts compares what booted with what the arm wished for: no number is made of another kernel.

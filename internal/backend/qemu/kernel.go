@@ -24,6 +24,7 @@ type kernel struct {
 	channels channels
 	dynamic  bool           // PREEMPT_DYNAMIC, or not known: the command line may choose the model
 	preempt  rcu.Preemption // in force without preempt=; empty if unknown
+	hz       int            // 0 if unknown
 	config   []string       // CONFIG_ lines that matter; empty if unknown
 	// accepts returns whether it can run under a model, and why not; nil accepts all.
 	accepts func(rcu.Preemption) (bool, string)
@@ -46,7 +47,7 @@ func (b Backend) kernel(ctx context.Context, arm experiment.Arm) (kernel, error)
 	}
 	var errs []error
 	for _, text := range append([]string{arm.Kernel}, arm.KernelElse...) {
-		k, err := fetch(ctx, b.Store, text)
+		k, err := b.fetchSpec(ctx, text)
 		if err == nil {
 			if len(errs) > 0 {
 				b.log(fmt.Sprintf("arm %s runs %s (%s): %v", arm.Name, text, k.release, errors.Join(errs...)))
@@ -62,13 +63,18 @@ func (b Backend) kernel(ctx context.Context, arm experiment.Arm) (kernel, error)
 	return kernel{}, errors.Join(errs...)
 }
 
-// fetch gets a kernel and looks at it.
-func fetch(ctx context.Context, store kimage.Store, text string) (kernel, error) {
+// fetchSpec gets a kernel and looks at it. What can be said without it is said before it is downloaded.
+func (b Backend) fetchSpec(ctx context.Context, text string) (kernel, error) {
 	spec, err := kimage.ParseSpec(text)
 	if err != nil {
 		return kernel{}, err
 	}
-	img, err := store.Fetch(ctx, spec)
+	if m, ok := machineOf(spec.Arch); ok && b.Binary == "" {
+		if _, err := m.find(); err != nil {
+			return kernel{}, err
+		}
+	}
+	img, err := b.Store.Fetch(ctx, spec)
 	if err != nil {
 		return kernel{}, err
 	}
@@ -79,6 +85,9 @@ func fetch(ctx context.Context, store kimage.Store, text string) (kernel, error)
 	if err := found.Check(); err != nil {
 		return kernel{}, err
 	}
+	if _, err := kimage.Agent(img.GOARCH); err != nil {
+		return kernel{}, err
+	}
 	return kernel{
 		image:    img.Path,
 		goarch:   img.GOARCH,
@@ -86,6 +95,7 @@ func fetch(ctx context.Context, store kimage.Store, text string) (kernel, error)
 		channels: channelsOf(found.VirtioConsole),
 		dynamic:  found.Dynamic != kimage.No,
 		preempt:  found.Preempt,
+		hz:       found.HZ,
 		config:   slices.DeleteFunc(slices.Clone(img.Config), func(line string) bool { return !matters(line) }),
 		accepts:  found.AcceptsPreempt,
 		write: func(w io.Writer, trial experiment.Trial) error {

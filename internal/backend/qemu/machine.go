@@ -15,6 +15,7 @@ import (
 // A machine is how QEMU emulates one architecture.
 type machine struct {
 	goarch  string
+	debian  string // Debian's name of it
 	binary  string
 	pkg     string   // Debian's package with the binary
 	board   []string // -M and, for TCG, -cpu
@@ -23,13 +24,13 @@ type machine struct {
 }
 
 // machines lists the guests' architectures. The arm boards are QEMU's own "virt". The CPUs are fixed
-// where a wider one only adds instructions to translate. A 32-bit kernel without LPAE finds PCI only
-// when it lies below 4 GiB: highmem=off.
+// where a wider one only adds instructions to translate; without five-level page tables an x86 boot
+// is a second shorter. A 32-bit kernel without LPAE finds PCI only below 4 GiB: highmem=off.
 func machines() []machine {
 	return []machine{
-		{"amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"-M", "q35", "-cpu", "max"}, "ttyS0", true},
-		{"arm", "qemu-system-arm", "qemu-system-arm", []string{"-M", "virt,highmem=off", "-cpu", "cortex-a15"}, "ttyAMA0", false},
-		{"arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"-M", "virt", "-cpu", "cortex-a57"}, "ttyAMA0", false},
+		{"amd64", "amd64", "qemu-system-x86_64", "qemu-system-x86", []string{"-M", "q35", "-cpu", "max,la57=off"}, "ttyS0", true},
+		{"arm", "armhf", "qemu-system-arm", "qemu-system-arm", []string{"-M", "virt,highmem=off", "-cpu", "cortex-a15"}, "ttyAMA0", false},
+		{"arm64", "arm64", "qemu-system-aarch64", "qemu-system-arm", []string{"-M", "virt", "-cpu", "cortex-a57"}, "ttyAMA0", false},
 	}
 }
 
@@ -40,6 +41,16 @@ func machineFor(goarch string) (machine, error) {
 		}
 	}
 	return machine{}, unsupportedError(fmt.Sprintf("boot a kernel for %s: amd64, arm and arm64 can be emulated", goarch))
+}
+
+// machineOf returns the machine for a kernel of one of Debian's architectures.
+func machineOf(debian string) (machine, bool) {
+	for _, m := range machines() {
+		if m.debian == debian {
+			return m, true
+		}
+	}
+	return machine{}, false
 }
 
 // find returns the path of m's QEMU.
@@ -72,9 +83,12 @@ func (m machine) argv(binary, accel string, k kernel, arm experiment.Arm) []stri
 	a := append([]string{binary}, m.board...)
 	if accel == "kvm" {
 		a[slices.Index(a, "-cpu")+1] = "host"
+		if m.goarch == "arm64" {
+			a[slices.Index(a, "-M")+1] += ",gic-version=host" // the default, 2, is not on every host
+		}
 		a = append(a, "-accel", "kvm")
 	} else {
-		a = append(a, "-accel", "tcg,thread=multi")
+		a = append(a, "-accel", m.tcg(runtime.GOARCH))
 	}
 	memory := arm.Memory
 	if memory == 0 {
@@ -91,6 +105,15 @@ func (m machine) argv(binary, accel string, k kernel, arm experiment.Arm) []stri
 		a = append(a, "-chardev", "file,id=records2,path="+recordsPath, "-serial", "chardev:records2")
 	}
 	return append(a, "-kernel", k.image, "-initrd", initrdPath, "-append", m.cmdline(k, arm))
+}
+
+// tcg asks for a thread for each CPU, without which a CPU that is stuck slows the other down. QEMU
+// can't do that for an x86 guest on a host that orders memory less strictly.
+func (m machine) tcg(host string) string {
+	if m.goarch == "amd64" && host != "amd64" {
+		return "tcg"
+	}
+	return "tcg,thread=multi"
 }
 
 // cmdline is the kernel's command line: what the evidence needs, what the arm wishes, and last, so

@@ -70,13 +70,22 @@ func (s *session) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if end, err := s.watch.check(time.Now()); err != nil {
-			return s.broke(err)
-		} else if end != nil {
-			return s.finish(*end)
+		if end, err := s.watch.check(time.Now()); end != nil || err != nil {
+			return s.conclude(end, err)
 		}
 	}
-	end, err := s.watch.died(s.p.ended())
+	return s.conclude(s.watch.died(s.p.ended()))
+}
+
+// conclude ends the trial with what the watch has decided. Whether a panicked guest had got as far
+// as the trial is only known once its last records are read: the console may be ahead of them.
+func (s *session) conclude(end *experiment.End, err error) error {
+	if s.watch.panicked() {
+		if _, err := s.drain(); err != nil {
+			return err
+		}
+		end, err = s.watch.panicEnd()
+	}
 	if err != nil {
 		return s.broke(err)
 	}

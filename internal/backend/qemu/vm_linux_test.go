@@ -119,6 +119,36 @@ func TestVMNeverBoots(t *testing.T) {
 	}
 }
 
+// A kernel without virtio-serial sends its records over the second serial port.
+func TestVMSecondSerialPort(t *testing.T) {
+	b := vm(t, "amd64")
+	plain := b
+	b.fetch = func(ctx context.Context, arm experiment.Arm) (kernel, error) {
+		k, err := plain.kernel(ctx, arm)
+		k.channels = channels{serial: true}
+		return k, err
+	}
+	trial(t, b, shortArm(stockX86))
+}
+
+// A kernel that can't be had gives way to the next, and it is said.
+func TestVMAlternative(t *testing.T) {
+	b := vm(t, "amd64")
+	var said []string
+	b.Log = func(s string) { said = append(said, s) }
+	arm := shortArm("debian:trixie-backports/amd64/cloud-amd64/1.2.13")
+	if _, err := b.Acquire(t.Context(), arm); err == nil {
+		t.Error("a kernel 1.2.13 was found")
+	}
+	arm.KernelElse = []string{stockX86}
+	if _, err := b.Acquire(t.Context(), arm); err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "1.2.13") || !strings.Contains(said[0], "runs "+stockX86) {
+		t.Errorf("said %q; want one line with both kernels", said)
+	}
+}
+
 // A guest with one CPU less than the arm wants gives no number.
 func TestVMOneCPU(t *testing.T) {
 	b := vm(t, "amd64")

@@ -12,10 +12,10 @@ import (
 // The lines by which a console tells how far its guest has come. Panicking kernels have printed the
 // first since 2.0 and the second since 2.6 (kernel/panic.c).
 const (
-	initSays = "napistall: "       // a guest's init, see package agent
-	agentUp  = "napistall: agent " // its first line
-	panicked = "Kernel panic - not syncing"
-	panicEnd = "---[ end Kernel panic"
+	initSays  = "napistall: "       // a guest's init, see package agent
+	agentUp   = "napistall: agent " // its first line
+	panicSays = "Kernel panic - not syncing"
+	panicDone = "---[ end Kernel panic"
 )
 
 // limits say how long each step of a trial may take. They are wide: a wrong "the machine broke"
@@ -59,13 +59,13 @@ type watch struct {
 // sawLine notes a line of the console.
 func (w *watch) sawLine(text string, now time.Time) {
 	w.line = now
-	if i := strings.Index(text, panicked); i >= 0 && w.panicAt.IsZero() {
+	if i := strings.Index(text, panicSays); i >= 0 && !w.panicked() {
 		w.panicAt, w.panicText = now, strings.TrimSpace(text[i:])
 	}
 	if said, ok := strings.CutPrefix(text, initSays); ok && !strings.HasPrefix(text, agentUp) {
 		w.gaveUp = strings.TrimSpace(said)
 	}
-	if strings.Contains(text, panicEnd) && !w.panicAt.IsZero() {
+	if strings.Contains(text, panicDone) && w.panicked() {
 		w.panicDone = true
 	}
 }
@@ -85,10 +85,13 @@ func (w *watch) sawRecord(r experiment.Record, now time.Time) {
 // booted reports whether the agent has said anything.
 func (w *watch) booted() bool { return !w.first.IsZero() }
 
+// panicked reports whether the console has shown a panic.
+func (w *watch) panicked() bool { return !w.panicAt.IsZero() }
+
 // check returns how the trial ended, as data or as an error, or neither while it goes on.
 func (w *watch) check(now time.Time) (*experiment.End, error) {
 	switch {
-	case !w.panicAt.IsZero():
+	case w.panicked():
 		if !w.panicDone && now.Sub(w.panicAt) < w.limits.panic {
 			return nil, nil
 		}
@@ -137,7 +140,7 @@ func (w *watch) silentEnd(now time.Time) *experiment.End {
 
 // died returns what it means that QEMU ended by itself with err, which may be nil.
 func (w *watch) died(err error) (*experiment.End, error) {
-	if !w.panicAt.IsZero() {
+	if w.panicked() {
 		return w.panicEnd()
 	}
 	if err == nil && w.gaveUp != "" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/rcu"
 )
@@ -134,5 +135,36 @@ func TestMemo(t *testing.T) {
 	}
 	if err := (memo{}).keep(verdict{}); err == nil {
 		t.Error("a memo without a path keeps something")
+	}
+}
+
+func TestEnrich(t *testing.T) {
+	k := kernel{preempt: rcu.Voluntary, hz: 250, config: []string{"CONFIG_HZ=250"}}
+	unknown := []string{"preempt", "HZ", "clocksource"}
+	f := experiment.Facts{Unknown: unknown}
+	k.enrich(&f)
+	want := experiment.Facts{Preempt: rcu.Voluntary, HZ: 250, Config: k.config, Unknown: []string{"clocksource"},
+		Evidence: []string{"preempt: the kernel's configuration says voluntary", "hz: the kernel's configuration says 250"}}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Errorf("enrich (-want +got):\n%s", diff)
+	}
+	// What the guest says itself stays, and the configuration says nothing of a model chosen at boot.
+	k.dynamic = true
+	said := experiment.Facts{HZ: 100, Config: []string{"CONFIG_HZ=100"}}
+	got := said
+	k.enrich(&got)
+	if diff := cmp.Diff(said, got); diff != "" {
+		t.Errorf("enrich (-want +got):\n%s", diff)
+	}
+}
+
+func TestMatters(t *testing.T) {
+	for line, want := range map[string]bool{
+		"CONFIG_PREEMPT_LAZY=y": true, "# CONFIG_PREEMPT_RT is not set": true, "CONFIG_HZ=250": true,
+		"CONFIG_DEBUG_KERNEL=y": true, "# CONFIG_DEBUG_LIST is not set": false, "CONFIG_USB=m": false,
+	} {
+		if got := matters(line); got != want {
+			t.Errorf("matters(%q) = %v; want %v", line, got, want)
+		}
 	}
 }
