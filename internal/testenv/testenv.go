@@ -33,15 +33,19 @@ func Need(t testing.TB, what ...string) {
 		if testing.Short() && strings.HasPrefix(w, "qemu-") {
 			t.Skipf("no virtual machines with -short")
 		}
-		why := missing(w)
-		if why == "" {
-			continue
+		if why := missing(w); why != "" {
+			Lacks(t, w, why)
 		}
-		if must := strings.Split(os.Getenv(Must), ","); slices.Contains(must, w) || slices.Contains(must, "all") {
-			t.Fatalf("%s lists %s: %s", Must, w, why)
-		}
-		t.Skipf("needs %s: %s", w, why)
 	}
+}
+
+// Lacks skips t, or fails it where Must lists what, for a reason that the test found out itself.
+func Lacks(t testing.TB, what, why string) {
+	t.Helper()
+	if must := strings.Split(os.Getenv(Must), ","); slices.Contains(must, what) || slices.Contains(must, "all") {
+		t.Fatalf("%s lists %s: %s", Must, what, why)
+	}
+	t.Skipf("needs %s: %s", what, why)
 }
 
 // missing returns why the machine lacks what, or nothing.

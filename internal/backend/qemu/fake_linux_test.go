@@ -100,6 +100,9 @@ func playKVM(act string) int {
 	case "works":
 		newGuest().boot()
 		hang()
+	case "panic":
+		newGuest().print("Kernel panic - not syncing: VFS")
+		hang()
 	}
 	return 0
 }
@@ -207,10 +210,18 @@ func fake(t *testing.T, act string) Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := Backend{Accel: tcg, Binary: exe, CacheDir: t.TempDir()}
-	b.limits = limits{quiet: time.Second, boot: 2 * time.Second, setup: time.Second,
-		grace: 300 * time.Millisecond, panic: 300 * time.Millisecond}
-	b.proof = proofLimits{line: time.Second, agent: 2 * time.Second}
+	b := Backend{Accel: tcg, Binary: exe, CacheDir: t.TempDir(), limits: wideLimits()}
+	b.limits.panic = 300 * time.Millisecond
+	switch act { // what is waited for in vain is not waited for long
+	case "mute":
+		b.limits.quiet = 300 * time.Millisecond
+	case "boots for ever":
+		b.limits.boot = time.Second
+	case "no load":
+		b.limits.setup = 300 * time.Millisecond
+	case "falls silent":
+		b.limits.grace = time.Second
+	}
 	b.fetch = func(context.Context, experiment.Arm) (kernel, error) {
 		return kernel{
 			image: "vmlinuz", goarch: "amd64", release: "7.2.13", channels: channels{virtio: true},

@@ -91,9 +91,9 @@ func (t *target) Close() error { return nil }
 
 // Run boots a guest, follows it to the end of trial, and ends it.
 func (t *target) Run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error) error {
-	booted, err := t.run(ctx, trial, emit)
+	alive, err := t.run(ctx, trial, emit)
 	var broke *backend.MachineError
-	if t.accel == kvm && t.b.Accel != kvm && !booted && errors.As(err, &broke) {
+	if t.accel == kvm && t.b.Accel != kvm && !alive && errors.As(err, &broke) {
 		// KVM has worked here before and no longer does: the next try emulates.
 		t.b.settle(t.b.memory(t.m, t.binary), err)
 		t.accel = tcg
@@ -101,7 +101,8 @@ func (t *target) Run(ctx context.Context, trial experiment.Trial, emit func(expe
 	return err
 }
 
-// run also reports whether the guest's agent has sent a record.
+// run also reports whether the guest has shown life and QEMU has no complaint: then KVM is not to
+// blame for whatever went wrong.
 func (t *target) run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -122,5 +123,5 @@ func (t *target) run(ctx context.Context, trial experiment.Trial, emit func(expe
 		return false, err
 	}
 	err = s.follow(ctx)
-	return s.watch.booted(), err
+	return !s.watch.line.IsZero() && complaint(p.stderr.last(maxTailLines)) == "", err
 }
