@@ -199,10 +199,11 @@ func (s Store) entry(ctx context.Context, key string, fill func(dir string) erro
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("throw away a broken cache entry: %w", err)
 	}
-	s.sweep()
 	work := filepath.Join(s.Dir, "work", key)
 	// What a killed run left there is taken away first, what this one leaves in any case.
-	_ = os.RemoveAll(work) // MkdirAll and the files in it will fail if this did
+	if err := os.RemoveAll(work); err != nil {
+		return nil, fmt.Errorf("clear a work directory: %w", err)
+	}
 	defer os.RemoveAll(work)
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return nil, s.full(fmt.Errorf("make a work directory: %w", err))
@@ -219,28 +220,39 @@ func (s Store) entry(ctx context.Context, key string, fill func(dir string) erro
 	return openEntry(dir)
 }
 
-// full says where the disk is full, if that is what err is about.
+// full says where the disk is full, if that is what err is about. Apt's own words about it are long
+// and name one file of many.
 func (s Store) full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("no free disk in %s (a kernel needs up to 400 MB while it is unpacked): %w", s.Dir, err)
+		return fmt.Errorf("no free disk in %s, fetching a kernel takes up to 300 MB there: %w", s.Dir, syscall.ENOSPC)
 	}
 	return err
 }
 
-// sweep removes the work directories of runs that were killed: those whose lock is free.
+// sweep removes what runs that were killed left: work directories and lock files that nobody holds.
 func (s Store) sweep() {
-	left, _ := os.ReadDir(filepath.Join(s.Dir, "work")) // none is as good as unreadable
-	for _, d := range left {
-		l := flock.New(s.lockPath("entry-" + d.Name()))
+	work, _ := os.ReadDir(filepath.Join(s.Dir, "work")) // none is as good as unreadable
+	locks, _ := os.ReadDir(filepath.Join(s.Dir, "locks"))
+	names := make(map[string]bool)
+	for _, d := range work {
+		names["entry-"+d.Name()] = true
+	}
+	for _, l := range locks {
+		names[strings.TrimSuffix(l.Name(), ".lock")] = true
+	}
+	for name := range names {
+		l := flock.New(s.lockPath(name))
 		if ok, err := l.TryLock(); err != nil || !ok {
 			continue
 		}
-		if current(l) {
-			_ = os.RemoveAll(filepath.Join(s.Dir, "work", d.Name())) // the next sweep tries again
-			s.release(l)
-		} else {
+		if !current(l) {
 			_ = l.Unlock() // a lock on a file that has no name any more
+			continue
 		}
+		if key, ok := strings.CutPrefix(name, "entry-"); ok {
+			_ = os.RemoveAll(filepath.Join(s.Dir, "work", key)) // the next sweep tries again
+		}
+		s.release(l)
 	}
 }
 

@@ -38,6 +38,7 @@ func (s Store) file(name string) string { return filepath.Join("/", s.root, name
 // when spec names something that doesn't exist, and matches errors.ErrUnsupported when this machine
 // or version can't get it.
 func (s Store) Fetch(ctx context.Context, spec Spec) (*Image, error) {
+	s.sweep()
 	img, err := s.fetch(ctx, spec)
 	if err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ type Inspection struct {
 	// than one is possible.
 	static  []rcu.Preemption
 	modules []string // those that come with it
+	lines   []string // of the configuration
 	sources map[string]string
 	config  map[string]string
 }
@@ -104,6 +105,21 @@ func Inspect(ctx context.Context, img *Image) (Inspection, error) {
 	return in, nil
 }
 
+// Config returns the lines of the configuration that matter to the result, in its own order; nil
+// when the kernel's configuration isn't known.
+func (in Inspection) Config() []string {
+	// What decides how long RCU and the NAPI thread wait.
+	relevant := []string{"CONFIG_PREEMPT", "# CONFIG_PREEMPT", "CONFIG_ARCH_HAS_PREEMPT_LAZY", "CONFIG_HZ=", "CONFIG_NO_HZ",
+		"CONFIG_RCU_CPU_STALL_TIMEOUT", "CONFIG_RCU_EXP_CPU_STALL_TIMEOUT", "CONFIG_PROVE_RCU", "CONFIG_SMP", "CONFIG_NR_CPUS"}
+	var lines []string
+	for _, line := range in.lines {
+		if slices.ContainsFunc(relevant, func(prefix string) bool { return strings.HasPrefix(line, prefix) }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 func bannerRelease(banner string) string {
 	release, _, _ := strings.Cut(strings.TrimPrefix(banner, bannerStart), " ")
 	return release
@@ -114,7 +130,7 @@ func (in *Inspection) set(name, source string) { in.sources[name] = source }
 // fromConfig reads a complete configuration: an option that isn't in it is not set, because what it
 // depends on isn't.
 func (in *Inspection) fromConfig(lines []string, from string) {
-	in.config = make(map[string]string)
+	in.config, in.lines = make(map[string]string), lines
 	for _, line := range lines {
 		if key, value, ok := strings.Cut(line, "="); ok {
 			in.config[strings.TrimPrefix(key, "CONFIG_")] = strings.Trim(value, `"`)

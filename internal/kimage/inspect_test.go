@@ -26,6 +26,11 @@ func TestInspectConfig(t *testing.T) {
 		in.Veth != Modular || in.BPF != Yes || in.VLAN != No || in.ThreadedNAPI != Yes {
 		t.Errorf("Inspect = %+v", in)
 	}
+	want := []string{"CONFIG_PREEMPT_BUILD=y", "CONFIG_ARCH_HAS_PREEMPT_LAZY=y", "# CONFIG_PREEMPT is not set", "CONFIG_PREEMPT_LAZY=y",
+		"CONFIG_PREEMPT_DYNAMIC=y", "CONFIG_PREEMPT_RCU=y", "CONFIG_HZ=250", "CONFIG_RCU_CPU_STALL_TIMEOUT=21", "CONFIG_RCU_EXP_CPU_STALL_TIMEOUT=0"}
+	if diff := cmp.Diff(want, in.Config()); diff != "" {
+		t.Errorf("Config (-want +got):\n%s", diff)
+	}
 	for _, f := range in.Facts() {
 		if f.Name == "HZ" && (f.Value != "250" || f.Source != "CONFIG_HZ in the test") {
 			t.Errorf("fact %+v", f)
