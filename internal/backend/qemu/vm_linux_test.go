@@ -83,6 +83,22 @@ func TestVMStallIsData(t *testing.T) {
 	}
 }
 
+// A kernel told to panic over a stall (kernel.panic_on_rcu_stall, since 4.8, as a boot parameter since
+// 5.8) gives a result.
+func TestVMPanicIsData(t *testing.T) {
+	b := vm(t, "arm")
+	arm := shortArm(stockArm)
+	arm.Load.Hold, arm.Duration = 20*time.Second, 22*time.Second
+	arm.Boot = []string{"sysctl.kernel.panic_on_rcu_stall=1"}
+	recs := trial(t, b, arm)
+	if end := recs[len(recs)-1].End; end.Outcome != experiment.Panicked || !strings.Contains(end.Why, "RCU Stall") {
+		t.Errorf("it ended as %+v; want a panic over the stall", end)
+	}
+	if text := consoleText(recs); !strings.Contains(text, panicDone) {
+		t.Error("the console lacks the panic's end")
+	}
+}
+
 // KVM, where this machine has it, or the fallback: either way the trial runs.
 func TestVMAuto(t *testing.T) {
 	b := vm(t, "amd64")
