@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/napistall/napistall/internal/experiment"
@@ -110,8 +111,15 @@ func (s *session) look() (err error) {
 	if err != nil {
 		return err
 	}
+	// One CPU must not mean one thread of Go at a time: a probe that comes out of the kernel would
+	// wait for its turn inside what it measures.
+	runtime.GOMAXPROCS(max(procs, runtime.GOMAXPROCS(0)))
 	return machine.PinProcess(s.spare)
 }
+
+// procs is enough for every thread of ours at once: three probes, their watchers, the flood, the log
+// and the counters.
+const procs = 12
 
 func (s *session) putFacts() {
 	f := s.facts

@@ -23,8 +23,8 @@ func interruptsOn(text string, cpu int) (uint64, error) {
 	var sum uint64
 	for line := range strings.Lines(rest) {
 		fields := strings.Fields(line)
-		if len(fields) < column+2 {
-			continue // ERR and MIS have one number for the whole machine
+		if len(fields) < column+2 || wholeMachine(fields[0]) {
+			continue
 		}
 		n, err := strconv.ParseUint(fields[column+1], 10, 64)
 		if err != nil {
@@ -34,6 +34,9 @@ func interruptsOn(text string, cpu int) (uint64, error) {
 	}
 	return sum, nil
 }
+
+// wholeMachine: the lines that have one number for all CPUs.
+func wholeMachine(source string) bool { return strings.EqualFold(source, "ERR:") || source == "MIS:" }
 
 // A softnet is one CPU's line of /proc/net/softnet_stat.
 type softnet struct{ done, dropped, squeezed uint64 }

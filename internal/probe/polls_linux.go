@@ -29,10 +29,23 @@ func newPolls(device string) (*polls, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, err := loadPolls(device, fields)
+	if err != nil {
+		return nil, err
+	}
+	p.link, err = link.Tracepoint("napi", "napi_poll", p.program, nil)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("attach the count of polls: %w", lacking(err)), p.close())
+	}
+	return p, nil
+}
+
+// loadPolls loads the program that counts, without attaching it.
+func loadPolls(device string, fields pollFields) (p *polls, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
 	}
-	p := &polls{}
+	p = &polls{}
 	p.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "polls", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: countsSize, MaxEntries: 1})
 	if err != nil {
 		return nil, fmt.Errorf("make the count of polls: %w", lacking(err))
@@ -42,10 +55,6 @@ func newPolls(device string) (*polls, error) {
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("load the count of polls: %w", lacking(err)), p.close())
-	}
-	p.link, err = link.Tracepoint("napi", "napi_poll", p.program, nil)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("attach the count of polls: %w", lacking(err)), p.close())
 	}
 	return p, nil
 }

@@ -130,6 +130,9 @@ func (p *Prober) loop(ctx context.Context) error {
 			return nil
 		case <-pause.C:
 		}
+		if ctx.Err() != nil { // both were ready
+			return nil
+		}
 		if err := p.prepare(); err != nil {
 			return fmt.Errorf("probe %s: %w", p.options.Op, err)
 		}
@@ -209,7 +212,7 @@ func (p *Prober) look() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case ended, p.current != s:
+	case ended, p.current != s, ours(stack):
 	case err != nil:
 		p.lost++
 	default:
@@ -251,13 +254,13 @@ type Result struct {
 // censored. Wait waits for the thread.
 func (p *Prober) Stop() (Result, error) {
 	p.stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
 	now, err := machine.Now()
 	if err != nil {
 		return Result{}, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = true
 	var r Result
 	if p.current != nil {
 		s := *p.current

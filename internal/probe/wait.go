@@ -63,14 +63,20 @@ func takesRTNL(function string) bool {
 	return slices.Contains([]string{"rtnetlink_rcv_msg", "rtnl_dellink", "rtnl_newlink", "rtnl_setlink", "rtnl_dump_all", "netlink_dump"}, function)
 }
 
+// ours reports whether the stack is of a wait that the Go runtime began, on its way out of the system
+// call that was the operation: it says nothing about the kernel.
+func ours(stack []string) bool {
+	return slices.ContainsFunc(stack, func(function string) bool { return strings.Contains(function, "futex") })
+}
+
 // parseStack returns the functions in the text of /proc/PID/stack or of /proc/PID/wchan, innermost
 // first, without offsets, compiler's suffixes and modules. It is empty for a task that runs.
 func parseStack(text string) []string {
 	var stack []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if _, rest, ok := strings.Cut(line, "] "); ok && strings.HasPrefix(line, "[<") {
-			line = rest
+		if address, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(address, "[<") {
+			line = strings.TrimSpace(rest)
 		}
 		name, _, _ := strings.Cut(line, "+")
 		name, _, _ = strings.Cut(name, " ")
