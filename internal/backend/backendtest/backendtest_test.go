@@ -68,6 +68,10 @@ func TestCheckFinds(t *testing.T) {
 		"unknown phase":           func(r []experiment.Record) []experiment.Record { r[1].Phase.Name = "x"; return r },
 		"hold after phase hold":   func(r []experiment.Record) []experiment.Record { r[3].Phase.Name = experiment.Hold; return r },
 		"before the hold":         func(r []experiment.Record) []experiment.Record { r[2].Sample.Start = -1e9; return r },
+		"a sample before the hold": func(r []experiment.Record) []experiment.Record {
+			r[1] = experiment.Record{N: 1, Loss: &experiment.Loss{What: "phase"}}
+			return r
+		},
 		"of the hold that began": func(r []experiment.Record) []experiment.Record {
 			r[4].Sample.Phase, r[4].Sample.Start = experiment.Hold, 1e9
 			return r
