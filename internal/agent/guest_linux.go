@@ -160,15 +160,11 @@ func superviseAgent(port io.Writer) error {
 	if startErr != nil {
 		return endFor(port, 0, fmt.Errorf("start the agent: %w", startErr))
 	}
-	n, ended, relayErr := relay(port, r)
-	waitErr := agent.Wait()
-	if relayErr != nil {
-		return relayErr
+	n, ended, err := relay(port, r)
+	if err != nil || ended { // not waited for: a probe of its that is blocked in the kernel can't be ended
+		return err
 	}
-	if ended {
-		return nil
-	}
-	return endFor(port, n, fmt.Errorf("the agent died: %w: %s", orNil(waitErr), last.text()))
+	return endFor(port, n, fmt.Errorf("the agent died: %w: %s", orNil(agent.Wait()), last.text()))
 }
 
 func orNil(err error) error {
@@ -178,14 +174,14 @@ func orNil(err error) error {
 	return err
 }
 
-// relay copies whole lines from r to w. It returns how many records those were, and whether the
-// last was an End.
+// relay copies whole lines from r to w, up to an End or to where r ends. It returns how many records
+// those were, and whether the last was an End.
 func relay(w io.Writer, r io.Reader) (n int, ended bool, err error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
-	for {
+	for !ended {
 		line, err := lines.ReadBytes('\n')
 		if err != nil { // a line that was cut is worth nothing
-			return n, ended, nil
+			break
 		}
 		if _, err := w.Write(line); err != nil {
 			return n, ended, fmt.Errorf("pass a record on: %w", err)
@@ -193,6 +189,7 @@ func relay(w io.Writer, r io.Reader) (n int, ended bool, err error) {
 		n++
 		ended = bytes.Contains(line, []byte(`"end":`)) && isEnd(line)
 	}
+	return n, ended, nil
 }
 
 func isEnd(line []byte) bool {

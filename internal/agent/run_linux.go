@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"runtime"
 	"time"
 
@@ -18,6 +20,9 @@ import (
 // stays so. An error means that there is no result; one that matches errors.ErrUnsupported, that this
 // machine can't.
 func Run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("run a trial on this machine: it needs root, for BPF, network devices and the kernel's log: %w", errors.ErrUnsupported)
+	}
 	return run(ctx, trial, emit, true)
 }
 
