@@ -34,7 +34,8 @@ func IsGuest() bool { return os.Getpid() == 1 || os.Getenv(roleEnv) != "" }
 
 // Guest is what a guest's init does: mounts, modules, one trial, power off. It does not return. The
 // trial runs in a second process, so that whatever ends it, a Go panic too, is reported as a Failed
-// end and not as a panic of the kernel under test.
+// end and not as a panic of the kernel under test; and because cilium/ebpf looks for /proc when a
+// process starts, before the first one has mounted it.
 func Guest() {
 	if os.Getpid() != 1 {
 		os.Exit(guestAgent())
