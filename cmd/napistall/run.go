@@ -196,6 +196,9 @@ func (c runCommand) experiment(name string) ([]byte, *experiment.Experiment, err
 	if err := checkKernels(name, text, e); err != nil {
 		return nil, nil, err
 	}
+	if err := findPatches(filepath.Dir(name), e); err != nil {
+		return nil, nil, err
+	}
 	if c.quick {
 		e.Shorten()
 	}
@@ -242,6 +245,21 @@ func checkKernels(file string, text []byte, e *experiment.Experiment) error {
 				return &experiment.ParseError{File: file, Line: line, Col: col, Msg: err.Error(),
 					Source: strings.Split(string(text)+"\n", "\n")[line-1]}
 			}
+		}
+	}
+	return nil
+}
+
+// findPatches names patches by where they are, so that --resume finds them again. Their names start from
+// the experiment's directory.
+func findPatches(dir string, e *experiment.Experiment) error {
+	for _, a := range e.Arms {
+		for i, name := range a.Patch {
+			found, err := kimage.FindPatch(dir, name)
+			if err != nil {
+				return fmt.Errorf("arm %s: patch %w", a.Name, err)
+			}
+			a.Patch[i] = found
 		}
 	}
 	return nil

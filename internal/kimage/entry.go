@@ -223,7 +223,7 @@ func (s Store) entry(ctx context.Context, key string, fill func(dir string) erro
 // full says where the disk is full, if that is what err is about. Apt's own words about it are long
 // and name one file of many.
 func (s Store) full(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
+	if _, said := errors.AsType[diskError](err); errors.Is(err, syscall.ENOSPC) && !said {
 		return fmt.Errorf("no free disk in %s, fetching a kernel takes up to 300 MB there: %w", s.Dir, syscall.ENOSPC)
 	}
 	return err

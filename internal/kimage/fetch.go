@@ -58,8 +58,7 @@ func (s Store) fetch(ctx context.Context, spec Spec) (*Image, error) {
 	case Host:
 		return s.fetchHost(ctx, spec)
 	case Tree, DebianSource:
-		return nil, unsupportedError(fmt.Sprintf("kernel %q: building a kernel from source isn't part of this version: "+
-			"build it yourself and use file:IMAGE, or take a built one with debian:SUITE/ARCH", spec))
+		return s.build(ctx, spec, Build{})
 	}
 	return nil, &SpecError{spec.String(), specForms}
 }

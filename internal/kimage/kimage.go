@@ -1,5 +1,5 @@
 // Package kimage gets guest kernels: it names them (Spec), fetches them from a distribution's
-// packages or takes them from files (Store.Fetch), says what they can do (Inspect), and makes the
+// packages or takes them from files (Store.Fetch), builds them from source (Store.Build), says what they can do (Inspect), and makes the
 // initramfs that they boot with. Everything that it fetches is kept by content in one cache
 // directory; nothing else on the system is changed.
 package kimage

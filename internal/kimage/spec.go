@@ -38,7 +38,7 @@ type Spec struct {
 }
 
 // specForms is the answer to a spec that has no known form.
-const specForms = "want debian:SUITE[/ARCH[/FLAVOUR[/RELEASE]]], deb:FILE[,FILE…], file:IMAGE[,modules=DIR] or host"
+const specForms = "want debian:SUITE[/ARCH[/FLAVOUR[/RELEASE]]], deb:FILE[,FILE…], file:IMAGE[,modules=DIR], host, tree:PATH or debian-source:SUITE/PACKAGE"
 
 var (
 	suiteForm   = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
@@ -150,6 +150,9 @@ func (s Spec) String() string {
 	}
 	return string(s.Kind)
 }
+
+// Built reports whether s names source, of which Store.Build makes a kernel.
+func (s Spec) Built() bool { return s.Kind == Tree || s.Kind == DebianSource }
 
 // complete returns s with Debian's defaults filled in.
 func (s Spec) complete() Spec {

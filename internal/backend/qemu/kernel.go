@@ -47,7 +47,7 @@ func (b Backend) kernel(ctx context.Context, arm experiment.Arm) (kernel, error)
 	}
 	var errs []error
 	for _, text := range append([]string{arm.Kernel}, arm.KernelElse...) {
-		k, err := b.fetchSpec(ctx, text)
+		k, err := b.fetchSpec(ctx, text, arm)
 		if err == nil {
 			if len(errs) > 0 {
 				b.log(fmt.Sprintf("arm %s runs %s (%s): %v", arm.Name, text, k.release, errors.Join(errs...)))
@@ -63,8 +63,9 @@ func (b Backend) kernel(ctx context.Context, arm experiment.Arm) (kernel, error)
 	return kernel{}, errors.Join(errs...)
 }
 
-// fetchSpec gets a kernel and looks at it. What can be said without it is said before it is downloaded.
-func (b Backend) fetchSpec(ctx context.Context, text string) (kernel, error) {
+// fetchSpec gets a kernel, building it as arm wishes where it is source, and looks at it. What can be
+// said without it is said before it is downloaded.
+func (b Backend) fetchSpec(ctx context.Context, text string, arm experiment.Arm) (kernel, error) {
 	spec, err := kimage.ParseSpec(text)
 	if err != nil {
 		return kernel{}, err
@@ -74,7 +75,7 @@ func (b Backend) fetchSpec(ctx context.Context, text string) (kernel, error) {
 			return kernel{}, err
 		}
 	}
-	img, err := b.Store.Fetch(ctx, spec)
+	img, err := b.image(ctx, spec, arm)
 	if err != nil {
 		return kernel{}, err
 	}
@@ -102,6 +103,13 @@ func (b Backend) fetchSpec(ctx context.Context, text string) (kernel, error) {
 			return writeInitramfs(w, img, trial)
 		},
 	}, nil
+}
+
+func (b Backend) image(ctx context.Context, spec kimage.Spec, arm experiment.Arm) (*kimage.Image, error) {
+	if !spec.Built() {
+		return b.Store.Fetch(ctx, spec)
+	}
+	return b.Store.Build(ctx, spec, kimage.Build{Preempt: arm.Config.Preempt, HZ: arm.Config.HZ, Patches: arm.Patch})
 }
 
 // channelsOf offers a second serial port to a kernel that may have no virtio-serial.

@@ -1,0 +1,229 @@
+package kimage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/napistall/napistall/internal/rcu"
+)
+
+// A Build says how a kernel is built from source.
+type Build struct {
+	Preempt rcu.Preemption // the one model it has; default: PREEMPT_DYNAMIC, so that preempt= chooses
+	HZ      int            // default 250
+	Patches []string       // see FindPatch; applied in this order
+}
+
+// String says what is asked for, for people.
+func (b Build) String() string {
+	model, hz := string(b.Preempt), b.HZ
+	if model == "" {
+		model = "dynamic"
+	}
+	if hz == 0 {
+		hz = defaultHZ
+	}
+	words := []string{"preempt " + model, fmt.Sprintf("HZ %d", hz)}
+	for _, p := range b.Patches {
+		words = append(words, filepath.Base(p))
+	}
+	return strings.Join(words, ", ")
+}
+
+// buildFormat changes when older builds are no longer what would be built now.
+const buildFormat = "build 1"
+
+// Build returns the x86-64 kernel that comes of building spec's source, from the cache if that has it: the
+// same source, patches, configuration and compiler give the same kernel. It has no modules. Source and objects are
+// kept, so that what differs in a patch alone takes a minute or two, and a build that is stopped goes
+// on the next time. A user's tree is only read.
+//
+// Its error is a *SpecError when there is no such source or a patch doesn't apply, and matches
+// errors.ErrUnsupported when this machine can't build or this source can't have what is asked for.
+func (s Store) Build(ctx context.Context, spec Spec, b Build) (*Image, error) {
+	img, err := s.build(ctx, spec, b)
+	if err != nil {
+		return nil, err
+	}
+	img.Spec = spec.String()
+	return img, nil
+}
+
+func (s Store) build(ctx context.Context, spec Spec, b Build) (*Image, error) {
+	patches, err := readPatches(b.Patches)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := fragment(b.Preempt, b.HZ)
+	if err != nil {
+		return nil, fmt.Errorf("kernel %q: %w", spec, err)
+	}
+	target := x86()
+	cc, prefix, err := compilerFor(ctx, spec, target, debianArch(runtime.GOARCH))
+	if err != nil {
+		return nil, err
+	}
+	spec.Arch = target.debian // for apt; a source is for all
+	// Everything in the cache is named absolutely: make changes directories.
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return nil, err
+	}
+	src, err := s.source(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	inputs := []string{buildFormat, src.digest, target.debian, asked, cc}
+	for _, p := range patches {
+		for _, f := range p.forms {
+			inputs = append(inputs, f.digest)
+		}
+	}
+	j := job{Store: s, spec: spec, what: b, patches: patches, asked: asked, src: src, kbuild: kbuild{
+		target: target, prefix: prefix, say: s.say, usual: usualFiles, tree: src.work.tree(),
+		obj: filepath.Join(src.work.dir, "obj-"+shortSum(target.debian, asked, cc)),
+	}}
+	return s.entry(ctx, keyOf(inputs), func(dir string) error { return s.fullOfObjects(j.run(ctx, dir)) })
+}
+
+// usualFiles is how many files a 6.12 kernel of ours is compiled from; a guess for others.
+const usualFiles = 1000
+
+func shortSum(parts ...string) string {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%q", parts)))
+	return hex.EncodeToString(sum[:6])
+}
+
+// A diskError says that the disk is full, and of what.
+type diskError struct{ dir, need string }
+
+func (e diskError) Error() string {
+	return fmt.Sprintf("no free disk in %s (%s); what is there already is kept", e.dir, e.need)
+}
+func (e diskError) Unwrap() error { return syscall.ENOSPC }
+
+func (s Store) fullOfObjects(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return diskError{s.Dir, "a kernel's source and objects need up to 2.5 GB"}
+	}
+	return err
+}
+
+// A job is one build that the cache doesn't have.
+type job struct {
+	Store
+	kbuild
+	spec    Spec
+	what    Build
+	patches []patch
+	asked   string // the configuration
+	src     source
+}
+
+// run builds the kernel and puts it into dir as a cache entry.
+func (j job) run(ctx context.Context, dir string) error {
+	if err := needTools(ctx, j.spec, j.prefix); err != nil {
+		return err
+	}
+	unlock, err := j.lock(ctx, "source-"+filepath.Base(j.src.work.dir))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	j.announce()
+	if err := j.src.fill(ctx); err != nil {
+		return err
+	}
+	forms, err := j.src.work.patch(j.patches)
+	var wrong *SpecError
+	if errors.As(err, &wrong) {
+		return &SpecError{j.spec.String(), fmt.Sprintf("the patch %s doesn't apply to %s: %s", wrong.Spec, j.src.name, wrong.Msg)}
+	}
+	if err != nil {
+		return err
+	}
+	if err := j.configure(ctx); err != nil {
+		return err
+	}
+	if len(forms) > 0 {
+		j.Store.say("patched with " + strings.Join(forms, ", "))
+	}
+	if err := j.make(ctx, j.target.make); err != nil {
+		return fmt.Errorf("kernel %q: build it (%s): %w", j.spec, j.what, err)
+	}
+	if err := os.WriteFile(j.whole(), nil, 0o644); err != nil {
+		return err
+	}
+	return j.keep(dir)
+}
+
+// whole is the file that says that the object directory has held a whole build.
+func (j job) whole() string { return filepath.Join(j.obj, "napistall.whole") }
+
+// announce says what is built and how long it takes. The times were measured: a whole build on 2 CPUs
+// of 2020's kind takes 15 minutes, one after a patch of one file 2.
+func (j job) announce() {
+	minutes := (15*2 + runtime.NumCPU() - 1) / runtime.NumCPU()
+	long := fmt.Sprintf("takes about %d minutes on %d CPUs the first time", minutes, runtime.NumCPU())
+	if _, err := os.Stat(j.whole()); err == nil {
+		long = "takes up to 2 minutes: most of it is built already"
+	}
+	j.Store.say(fmt.Sprintf("building %s (%s): %s", j.src.name, j.what, long))
+}
+
+// configure makes the configuration and sees to it that it is as asked.
+func (j job) configure(ctx context.Context) error {
+	if err := os.MkdirAll(j.obj, 0o755); err != nil {
+		return err
+	}
+	asked := filepath.Join(j.obj, "napistall.config")
+	if err := os.WriteFile(asked, []byte(j.asked), 0o644); err != nil {
+		return err
+	}
+	if err := j.make(ctx, "KCONFIG_ALLCONFIG="+asked, "allnoconfig"); err != nil {
+		return fmt.Errorf("kernel %q: configure it (%s): %w", j.spec, j.what, err)
+	}
+	got, err := os.ReadFile(filepath.Join(j.obj, ".config"))
+	if err != nil {
+		return err
+	}
+	wrong := unheld(j.asked, string(got))
+	if len(wrong) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("kernel %q: %s can't be configured with %s for %s: %s", j.spec, j.src.name, j.what, j.target.kbuild, why(j.tree, j.target.src, wrong))
+	if slices.ContainsFunc(wrong, func(o option) bool { return o.name == "PREEMPT_NONE" || o.name == "PREEMPT_VOLUNTARY" }) {
+		text += "; debian-source:trixie/linux-source-6.12 can have it"
+	}
+	return unsupportedError(text)
+}
+
+// keep makes a cache entry of what was built.
+func (j job) keep(dir string) error {
+	image, err := os.Open(filepath.Join(j.obj, j.target.image))
+	if err != nil {
+		return fmt.Errorf("kernel %q: %w", j.spec, err)
+	}
+	defer image.Close()
+	p := parcel{image: filepath.Join(dir, "vmlinuz"), imageFrom: j.target.image, configFrom: "the build's .config"}
+	if err := writeLimited(p.image, image, maxImage); err != nil {
+		return err
+	}
+	if p.config, err = os.ReadFile(filepath.Join(j.obj, ".config")); err != nil {
+		return err
+	}
+	release, err := os.ReadFile(filepath.Join(j.obj, "include/config/kernel.release"))
+	if err != nil {
+		return fmt.Errorf("kernel %q: %w", j.spec, err)
+	}
+	p.release = strings.TrimSpace(string(release))
+	return p.finish(dir, manifest{Arch: j.target.debian, Version: j.src.version, Packages: j.src.packages})
+}

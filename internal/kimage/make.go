@@ -1,0 +1,142 @@
+package kimage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// sayEvery is how often a build says how far it is.
+const sayEvery = 15 * time.Second
+
+// A kbuild runs make on one source tree and object directory.
+type kbuild struct {
+	target    buildTarget
+	prefix    string // of the compiler
+	tree, obj string
+	say       func(string)
+	usual     int // how many files a whole build compiles; 0 if not known
+}
+
+// make runs make with args. Its whole output is kept in the object directory's build.log. Stopped at any
+// point, even killed, it goes on the next time: make takes away what is half done.
+func (k kbuild) make(ctx context.Context, args ...string) error {
+	if err := os.MkdirAll(k.obj, 0o755); err != nil {
+		return err
+	}
+	logName := filepath.Join(k.obj, "build.log")
+	log, err := os.Create(logName)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // what is in it serves reading only
+	out := &makeOutput{log: log, usual: k.usual, say: k.say, started: time.Now(), said: time.Now()}
+	argv := append([]string{"-C", k.tree, "O=" + k.obj, "ARCH=" + k.target.kbuild, "-j" + strconv.Itoa(runtime.NumCPU())}, args...)
+	if k.prefix != "" {
+		argv = append(argv, "CROSS_COMPILE="+k.prefix)
+	}
+	cmd := exec.CommandContext(ctx, "make", argv...)
+	cmd.Env = buildEnv()
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 20 * time.Second
+	err = runTied(cmd)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		return nil
+	case out.full:
+		return syscall.ENOSPC
+	case out.first() == "":
+		return fmt.Errorf("make: %w (its output is in %s)", err, logName)
+	}
+	return fmt.Errorf("make: %s (its whole output is in %s)", strings.ReplaceAll(out.first(), k.tree+"/", ""), logName)
+}
+
+var (
+	compiled  = regexp.MustCompile(`^  (?:CC|AS|LD|AR|HOSTCC|HOSTLD|OBJCOPY|LDS|GEN|CALL)\s+(\S+)`)
+	fileError = regexp.MustCompile(`^\S+:\d+:(?:\d+:)? (?:fatal )?error: `)
+)
+
+// A makeOutput takes what make prints and finds in it how far it is and what went wrong first.
+type makeOutput struct {
+	log           *os.File
+	say           func(string)
+	usual         int
+	started, said time.Time
+	part          []byte // of a line
+	files         int
+	full          bool // the disk
+	// What can be wrong, from the most to the least telling: a compiler's error, another tool's, make's.
+	errors [3]string
+}
+
+func (m *makeOutput) Write(b []byte) (int, error) {
+	if _, err := m.log.Write(b); errors.Is(err, syscall.ENOSPC) {
+		m.full = true // go on: make will find out too
+	}
+	m.part = append(m.part, b...)
+	for {
+		line, rest, ok := bytes.Cut(m.part, []byte("\n"))
+		if !ok {
+			break
+		}
+		m.line(string(line))
+		m.part = rest
+	}
+	return len(b), nil
+}
+
+func (m *makeOutput) line(s string) {
+	rank := -1
+	switch {
+	case strings.Contains(s, "No space left on device"):
+		m.full = true
+	case fileError.MatchString(s):
+		rank = 0
+	case strings.Contains(s, "undefined reference to"), strings.Contains(s, ": error: "), strings.HasPrefix(s, "Error: "),
+		strings.Contains(s, "ld: "), strings.Contains(s, ": not found"), strings.Contains(s, "Kconfig:"):
+		rank = 1
+	case strings.Contains(s, ": *** "):
+		rank = 2
+	}
+	if rank >= 0 && m.errors[rank] == "" {
+		m.errors[rank] = strings.TrimSpace(s)
+	}
+	if c := compiled.FindStringSubmatch(s); c != nil {
+		m.files++
+		if now := time.Now(); now.Sub(m.said) >= sayEvery {
+			m.said = now
+			m.say(m.progress(c[1], now))
+		}
+	}
+}
+
+func (m *makeOutput) progress(file string, now time.Time) string {
+	of := ""
+	if m.usual > m.files {
+		of = fmt.Sprintf(" of about %d", m.usual)
+	}
+	return fmt.Sprintf("building: %d%s files after %v, now %s", m.files, of, now.Sub(m.started).Round(time.Second), file)
+}
+
+// first returns the most telling complaint.
+func (m *makeOutput) first() string {
+	for _, e := range m.errors {
+		if e != "" {
+			return e
+		}
+	}
+	return ""
+}
