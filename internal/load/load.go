@@ -3,6 +3,7 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -42,11 +43,12 @@ func frame() []byte {
 }
 
 // CPUs returns the CPU under test that want names among those online, and the CPU for the agent
-// and its probes: the lowest other one. A machine with one CPU is refused.
+// and its probes: the lowest other one. A machine with one CPU is refused with an
+// error that matches errors.ErrUnsupported.
 func CPUs(want int, online []int) (test, spare int, err error) {
 	if len(online) < 2 {
 		return 0, 0, fmt.Errorf("%d CPU online, 2 are needed: the probe would share the CPU under test, be the stall's first victim "+
-			"and measure nothing", len(online))
+			"and measure nothing: %w", len(online), errors.ErrUnsupported)
 	}
 	test = want
 	if want == experiment.LastCPU {

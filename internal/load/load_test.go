@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestCPUs(t *testing.T) {
 }
 
 func TestCPUsRefuses(t *testing.T) {
-	if _, _, err := CPUs(experiment.LastCPU, []int{0}); err == nil || !strings.Contains(err.Error(), "2 are needed") {
+	if _, _, err := CPUs(experiment.LastCPU, []int{0}); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "2 are needed") {
 		t.Errorf("CPUs of one CPU: %v; want that 2 are needed", err)
 	}
 	if _, _, err := CPUs(3, []int{0, 1}); err == nil || !strings.Contains(err.Error(), "not online") {
