@@ -40,9 +40,10 @@ type Console struct {
 // Facts say what a target is, as it reports itself. Every trial has them: what was wished for is in
 // the arm. A field that could not be read is at its zero value, and Unknown names it.
 type Facts struct {
-	Release   string         `json:"release"` // uname -r
-	Version   string         `json:"version"` // uname -v
-	Arch      string         `json:"arch"`    // uname -m
+	Kernel    string         `json:"kernel,omitempty"` // the spec that was booted, where the arm has alternatives
+	Release   string         `json:"release"`          // uname -r
+	Version   string         `json:"version"`          // uname -v
+	Arch      string         `json:"arch"`             // uname -m
 	Preempt   rcu.Preemption `json:"preempt,omitempty"`
 	Dynamic   bool           `json:"dynamic"` // PREEMPT_DYNAMIC
 	Flavor    rcu.Flavor     `json:"flavor,omitempty"`

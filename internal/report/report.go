@@ -171,13 +171,12 @@ func (r Run) remarks() []string {
 	return s
 }
 
-// choices says which kernel was taken where the experiment names several.
+// choices says where an arm ran on another kernel than the first that it names.
 func (r Run) choices() []string {
 	var s []string
 	for _, a := range r.Arms {
-		if len(a.Arm.KernelElse) > 0 && len(a.Trials) > 0 {
-			specs := strings.Join(append([]string{a.Arm.Kernel}, a.Arm.KernelElse...), ", ")
-			s = append(s, clean("kernel of "+a.Arm.Name+": "+orUnknown(a.KernelName())+" was the first to be had of "+specs))
+		if k := a.Facts.Kernel; k != "" && k != a.Arm.Kernel {
+			s = append(s, clean("kernel of "+a.Arm.Name+": "+k+", for "+a.Arm.Kernel+" could not be had"))
 		}
 	}
 	return s

@@ -40,7 +40,7 @@ func Text(w io.Writer, r Run, o Options) error {
 		lines = append(lines, wrap(s, width, "  ")...)
 	}
 	lines = append(lines, r.verdictLines(width, o.Long)...)
-	lines = append(lines, r.resultLines(width)...)
+	lines = append(lines, r.resultLines(width, o.Long)...)
 	if o.Long {
 		lines = append(lines, r.long(width)...)
 	}
@@ -87,16 +87,19 @@ func (r Run) verdictLines(width int, long bool) []string {
 	return lines
 }
 
-func (r Run) resultLines(width int) []string {
+// resultLines says how many expectations were met, and shows those that were not; the long form shows all.
+func (r Run) resultLines(width int, long bool) []string {
+	if len(r.Results) == 0 {
+		return nil
+	}
 	var lines []string
 	for _, x := range r.Results {
-		text := fmt.Sprintf("expect %s: %s (%s)", clean(x.Expectation.Text), x.Status, clean(x.Got))
-		lines = append(lines, wrap(text, width, "  ")...)
+		if x.Status != explain.Met || long {
+			text := fmt.Sprintf("expect %s: %s (%s)", clean(x.Expectation.Text), x.Status, clean(x.Got))
+			lines = append(lines, wrap(text, width, "  ")...)
+		}
 	}
-	if n := r.Unmet(); n > 0 {
-		lines = append(lines, fmt.Sprintf("%d of %d expectations not met", n, len(r.Results)))
-	}
-	return lines
+	return append(lines, fmt.Sprintf("expectations: %d of %d met", len(r.Results)-r.Unmet(), len(r.Results)))
 }
 
 // lengthsWords writes l as one clause: how many, median, share over 1 s, worst.

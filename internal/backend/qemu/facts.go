@@ -10,8 +10,10 @@ import (
 	"github.com/napistall/napistall/internal/experiment"
 )
 
-// enrich adds to f what the kernel's configuration says and the guest could not read.
+// enrich adds to f which spec the kernel is, and what its configuration says and the guest could not
+// read.
 func (k kernel) enrich(f *experiment.Facts) {
+	f.Kernel = k.spec
 	if len(f.Config) == 0 {
 		f.Config = slices.Clone(k.config)
 	}

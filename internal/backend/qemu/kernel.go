@@ -18,6 +18,7 @@ import (
 
 // A kernel is what a guest is booted with, and what is known of it before it has booted.
 type kernel struct {
+	spec     string // the arm's own, or the alternative that was had instead
 	image    string // path
 	goarch   string
 	release  string
@@ -49,6 +50,7 @@ func (b Backend) kernel(ctx context.Context, arm experiment.Arm) (kernel, error)
 	for _, text := range append([]string{arm.Kernel}, arm.KernelElse...) {
 		k, err := b.fetchSpec(ctx, text, arm)
 		if err == nil {
+			k.spec = text
 			if len(errs) > 0 {
 				b.log(fmt.Sprintf("arm %s runs %s (%s): %v", arm.Name, text, k.release, errors.Join(errs...)))
 			}
