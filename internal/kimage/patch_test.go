@@ -169,8 +169,17 @@ func TestWorkTree(t *testing.T) {
 			t.Errorf("step %d wrote %v; want %v", i, written, step.written)
 		}
 	}
-	// A patch that doesn't apply leaves everything as it is.
-	before := listing(t, w.tree())
+}
+
+// A patch that doesn't apply leaves everything as it is.
+func TestWorkTreeUntouched(t *testing.T) {
+	w := workTree{t.TempDir()}
+	for name, text := range fakeTree() {
+		writeFile(t, filepath.Join(w.tree(), name), []byte(text))
+	}
+	a := filepath.Join(t.TempDir(), "a.patch")
+	writeFile(t, a, []byte("--- a/Makefile\n+++ b/Makefile\n@@ -1 +1 @@\n-all:\n+some:\n"))
+	before := listing(t, w.dir)
 	patches, err := readPatches([]string{a, a})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +187,7 @@ func TestWorkTree(t *testing.T) {
 	if _, err := w.patch(patches); err == nil {
 		t.Error("one patch applies twice")
 	}
-	if d := cmp.Diff(before, listing(t, w.tree())); d != "" {
+	if d := cmp.Diff(before, listing(t, w.dir)); d != "" {
 		t.Errorf("a patch that doesn't apply changed:\n%s", d)
 	}
 }
