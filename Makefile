@@ -12,6 +12,9 @@ RUN      ?=
 GUESTS   := amd64 arm arm64
 CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsle/softfloat linux/riscv64
 
+# A program built with the race detector sleeps for a second when it ends; the scripts start many.
+export GORACE = atexit_sleep_ms=0
+
 .PHONY: repro test check bench build agents cross man clean need-vm need-test fuzz
 
 repro: need-vm build
@@ -47,7 +50,7 @@ agents:
 	@for a in $(GUESTS); do \
 	  GOOS=linux GOARCH=$$a GOARM=7 $(BUILD) -o bin/agent-$$a ./cmd/napistall/guest || exit 1; \
 	  gz=$(AGENTS)/napistall-agent-$$a.gz; \
-	  if [ ! -e $$gz ] || [ bin/agent-$$a -nt $$gz ]; then gzip -n9 <bin/agent-$$a >$$gz.new && mv $$gz.new $$gz || exit 1; fi; done
+	  if [ ! -e $$gz ] || [ bin/agent-$$a -nt $$gz ]; then gzip -n9 <bin/agent-$$a >bin/agent-$$a.gz && mv bin/agent-$$a.gz $$gz || exit 1; fi; done
 
 cross: agents
 	@for t in $(CROSS); do set -- $$(echo $$t | tr / ' '); \

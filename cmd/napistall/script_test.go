@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GUESTS", guests)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
 			return os.WriteFile(filepath.Join(env.WorkDir, "bzImage"), bzImage("6.12.0 (a@b) #1 SMP Mon"), 0o644)
 		},
