@@ -55,13 +55,21 @@ func parseConfig(text string) map[string]string {
 	return values
 }
 
+// renamed returns what an option of older sources is called in newer ones; both are asked for.
+func renamed(name string) string {
+	if name == "PROC_SYSCTL" { // in 6.12 it alone selects SYSCTL, which is what it's called in 7.3
+		return "SYSCTL"
+	}
+	return ""
+}
+
 // unheld returns the options in asked that are otherwise in got, by name.
 func unheld(asked, got string) []option {
 	values := parseConfig(got)
 	var wrong []option
 	for name, want := range parseConfig(asked) {
 		have, ok := values[name]
-		if want == "n" && !ok || have == want {
+		if want == "n" && !ok || have == want || values[renamed(name)] == want {
 			continue
 		}
 		wrong = append(wrong, option{name, want})

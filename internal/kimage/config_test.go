@@ -23,8 +23,8 @@ func TestFragment(t *testing.T) {
 }
 
 func TestUnheld(t *testing.T) {
-	asked := "# words\nCONFIG_A=y\nCONFIG_B=n\nCONFIG_C=n\nCONFIG_D=y\nCONFIG_E=21\nCONFIG_F=21\nCONFIG_G=y\n"
-	got := "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_E=21\nCONFIG_F=60\n# CONFIG_G is not set\nCONFIG_OTHER=y\n"
+	asked := "# words\nCONFIG_A=y\nCONFIG_B=n\nCONFIG_C=n\nCONFIG_D=y\nCONFIG_E=21\nCONFIG_F=21\nCONFIG_G=y\nCONFIG_PROC_SYSCTL=y\n"
+	got := "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_E=21\nCONFIG_F=60\n# CONFIG_G is not set\nCONFIG_OTHER=y\nCONFIG_SYSCTL=y\n"
 	want := []option{{"C", "n"}, {"D", "y"}, {"F", "21"}, {"G", "y"}}
 	if d := cmp.Diff(want, unheld(asked, got), cmp.AllowUnexported(option{})); d != "" {
 		t.Errorf("unheld (-want +got):\n%s", d)
