@@ -23,6 +23,9 @@ type Build struct {
 	Patches []string       // see FindPatch; applied in this order
 }
 
+// BuildArch is Debian's name of the architecture that kernels are built for.
+const BuildArch = "amd64"
+
 // String says what is asked for, for people.
 func (b Build) String() string {
 	model, hz := string(b.Preempt), b.HZ
@@ -156,7 +159,9 @@ func (j job) run(ctx context.Context, dir string) error {
 	if len(forms) > 0 {
 		j.Store.say("patched with " + strings.Join(forms, ", "))
 	}
-	if err := j.make(ctx, j.target.make); err != nil {
+	if err := j.make(ctx, j.target.make); ctx.Err() != nil {
+		return fmt.Errorf("kernel %q: the build is stopped; the next one goes on from here: %w", j.spec, ctx.Err())
+	} else if err != nil {
 		return fmt.Errorf("kernel %q: build it (%s): %w", j.spec, j.what, err)
 	}
 	if err := os.WriteFile(j.whole(), nil, 0o644); err != nil {

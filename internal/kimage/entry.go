@@ -267,7 +267,7 @@ func (s Store) lock(ctx context.Context, name string) (unlock func(), err error)
 			return nil, s.full(fmt.Errorf("lock the kernel cache: %w", err))
 		}
 		l := flock.New(path)
-		if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		if err := s.await(ctx, l); err != nil {
 			return nil, s.full(fmt.Errorf("lock the kernel cache: %w", err))
 		}
 		if current(l) {
@@ -275,6 +275,18 @@ func (s Store) lock(ctx context.Context, name string) (unlock func(), err error)
 		}
 		_ = l.Unlock() // a lock on a file that has no name any more
 	}
+}
+
+// await takes the lock l, and says so if that takes long: a build by somebody else may.
+func (s Store) await(ctx context.Context, l *flock.Flock) error {
+	soon, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := l.TryLockContext(soon, 50*time.Millisecond)
+	if err != nil && soon.Err() != nil && ctx.Err() == nil {
+		s.say("waiting for another napistall, which has " + l.Path())
+		_, err = l.TryLockContext(ctx, 50*time.Millisecond)
+	}
+	return err
 }
 
 // current reports whether the file that l has locked is still the one under its name. Whoever held

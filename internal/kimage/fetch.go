@@ -36,7 +36,7 @@ func (s Store) file(name string) string { return filepath.Join("/", s.root, name
 
 // Fetch returns the kernel that spec names, from the cache if that has it. Its error is a *SpecError
 // when spec names something that doesn't exist, and matches errors.ErrUnsupported when this machine
-// or version can't get it.
+// or version can't get it. Source is built with all defaults; see Build.
 func (s Store) Fetch(ctx context.Context, spec Spec) (*Image, error) {
 	s.sweep()
 	img, err := s.fetch(ctx, spec)

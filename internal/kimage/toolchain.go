@@ -22,7 +22,7 @@ type buildTarget struct {
 
 // x86 is the one that there is.
 func x86() buildTarget {
-	return buildTarget{"amd64", "x86_64", "x86", "x86_64-linux-gnu-", "arch/x86/boot/bzImage", "bzImage"}
+	return buildTarget{BuildArch, "x86_64", "x86", "x86_64-linux-gnu-", "arch/x86/boot/bzImage", "bzImage"}
 }
 
 // prefix returns what compiler names begin with on this machine.

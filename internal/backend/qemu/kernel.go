@@ -72,7 +72,11 @@ func (b Backend) fetchSpec(ctx context.Context, text string, arm experiment.Arm)
 	if err != nil {
 		return kernel{}, err
 	}
-	if m, ok := machineOf(spec.Arch); ok && b.Binary == "" {
+	arch := spec.Arch
+	if spec.Built() {
+		arch = kimage.BuildArch
+	}
+	if m, ok := machineOf(arch); ok && b.Binary == "" {
 		if _, err := m.find(); err != nil {
 			return kernel{}, err
 		}
@@ -110,6 +114,11 @@ func (b Backend) fetchSpec(ctx context.Context, text string, arm experiment.Arm)
 func (b Backend) image(ctx context.Context, spec kimage.Spec, arm experiment.Arm) (*kimage.Image, error) {
 	if !spec.Built() {
 		return b.Store.Fetch(ctx, spec)
+	}
+	if built := arm.Config.Preempt; built != "" && arm.Preempt != "" && arm.Preempt != built {
+		// A kernel with one model ignores preempt=; better now than after a build.
+		return nil, unsupportedError(fmt.Sprintf("arm %s: a kernel built with config preempt %s can't run with preempt %s: name one of them",
+			arm.Name, built, arm.Preempt))
 	}
 	return b.Store.Build(ctx, spec, kimage.Build{Preempt: arm.Config.Preempt, HZ: arm.Config.HZ, Patches: arm.Patch})
 }
