@@ -120,7 +120,9 @@ patch takes two, and the same again is in the cache. Ctrl-C stops a build, which
 			if err != nil {
 				return err
 			}
-			b.Preempt = rcu.Preemption(preempt)
+			if preempt != "dynamic" {
+				b.Preempt = rcu.Preemption(preempt)
+			}
 			img, err := store.Build(cmd.Context(), spec, b)
 			if err != nil {
 				return specUsage(err)
@@ -133,7 +135,7 @@ patch takes two, and the same again is in the cache. Ctrl-C stops a build, which
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&preempt, "preempt", "", "build with the preemption `MODEL` none, voluntary, full, lazy or rt (default: PREEMPT_DYNAMIC, which has several)")
+	f.StringVar(&preempt, "preempt", "dynamic", "build with the preemption `MODEL` none, voluntary, full, lazy or rt, or with dynamic, which lets preempt= choose")
 	f.IntVar(&b.HZ, "hz", 0, "timer interrupts per second: 100, 250, 300 or 1000 (default 250)")
 	f.StringArrayVar(&b.Patches, "patch", nil, "apply the patch in `FILE`, or the built-in yield-on-exit.patch; may be repeated")
 	return cmd
