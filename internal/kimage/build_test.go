@@ -361,6 +361,8 @@ func TestBuildTree(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(dir, "net/core/dev.o"), []byte("object"))
 	writeFile(t, filepath.Join(dir, "include/config/auto.conf"), []byte("object"))
+	writeFile(t, filepath.Join(dir, "vmlinux"), []byte("object"))
+	writeFile(t, filepath.Join(dir, "arch/x86/kernel/vmlinux.lds.S"), nil)
 	writeFile(t, filepath.Join(dir, "net/gone.c"), nil)
 	spec := "tree:" + dir
 	before := listing(t, dir)
@@ -378,6 +380,7 @@ func TestBuildTree(t *testing.T) {
 	}
 	want := fakeTree()
 	want["net/core/dev.c"], want["net/gone.c"] = strings.Replace(fakeDev, "\t\tif (!repoll)\n\t\t\tbreak;\n\n", "", 1), ""
+	want["arch/x86/kernel/vmlinux.lds.S"] = ""
 	want["net/core/dev.c"] = strings.Replace(want["net/core/dev.c"], "resched();\n", "resched();\n\n\t\tif (!repoll)\n\t\t\tbreak;\n", 1)
 	if d := cmp.Diff(want, texts(t, trees[0])); d != "" {
 		t.Errorf("the copy (-want +got):\n%s", d)
@@ -395,7 +398,7 @@ func TestBuildTree(t *testing.T) {
 		t.Error("a changed tree gives the kernel of the old one")
 	}
 	want = fakeTree()
-	want["net/core/dev.c"], want["Makefile"] = changed, "all: it\n"
+	want["net/core/dev.c"], want["Makefile"], want["arch/x86/kernel/vmlinux.lds.S"] = changed, "all: it\n", ""
 	if d := cmp.Diff(want, texts(t, trees[0])); d != "" {
 		t.Errorf("the copy after changes (-want +got):\n%s", d)
 	}

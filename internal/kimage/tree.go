@@ -68,6 +68,9 @@ func (s Store) treeSource(ctx context.Context, spec Spec) (source, error) {
 		if strings.HasSuffix(src.version, "-dirty") {
 			s.say(fmt.Sprintf("%s has changes that aren't committed: they are built too", spec.Path))
 		}
+		if _, err := os.Stat(work.tree()); err != nil {
+			s.say(fmt.Sprintf("copying the %d files of %s, which is left as it is", len(state.There), spec.Path))
+		}
 		if err := copyTree(ctx, path, work, state); err != nil {
 			return fmt.Errorf("kernel %q: copy the tree: %w", spec, err)
 		}
@@ -92,8 +95,11 @@ func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	return cmd.Output()
 }
 
-// built matches what builds leave in a tree that isn't git's.
-var built = regexp.MustCompile(`(^|/)(\.git|\.config(\.old)?|\.tmp_[^/]*|\.[^/]*\.cmd|[^/]*\.(o|a|ko|mod)|vmlinux[^/]*|modules\.order|Module\.symvers)$|^include/(config|generated)$|^arch/[^/]+/include/generated$`)
+// What builds leave in a tree that isn't git's: files, and whole directories.
+var (
+	builtFile = regexp.MustCompile(`(^|/)(\.config(\.old)?|\.tmp_[^/]*|\.[^/]*\.cmd|[^/]*\.(o|a|ko|mod)|vmlinux(\.(bin|bin\.gz|map|unstripped))?|modules\.order|Module\.symvers)$`)
+	builtDir  = regexp.MustCompile(`(^|/)\.git$|^include/(config|generated)$|^arch/[^/]+/include/generated$`)
+)
 
 // treeNames lists the files of a tree: those that git tracks or would, else all that no build has made.
 func treeNames(ctx context.Context, dir string) ([]string, error) {
@@ -117,9 +123,9 @@ func treeNames(ctx context.Context, dir string) ([]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case built.MatchString(filepath.ToSlash(rel)) && d.IsDir():
+		case d.IsDir() && builtDir.MatchString(filepath.ToSlash(rel)):
 			return fs.SkipDir
-		case !d.IsDir() && !built.MatchString(filepath.ToSlash(rel)):
+		case !d.IsDir() && !builtFile.MatchString(filepath.ToSlash(rel)):
 			names = append(names, rel)
 		}
 		return nil
