@@ -122,6 +122,9 @@ func (t *target) run(ctx context.Context, trial experiment.Trial, emit func(expe
 	if err := s.put(experiment.Record{Command: &experiment.Command{Argv: argv, Accel: t.accel}}); err != nil {
 		return false, err
 	}
+	if err := s.put(experiment.Record{Phase: &experiment.Phase{Name: experiment.Boot}}); err != nil {
+		return false, err
+	}
 	err = s.follow(ctx)
 	return !s.watch.line.IsZero() && complaint(p.stderr.last(maxTailLines)) == "", err
 }
