@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,9 +15,6 @@ import (
 
 	"github.com/napistall/napistall/internal/agent"
 )
-
-// version is set by the linker: the tag or commit that was built.
-var version string
 
 func main() {
 	if agent.IsGuest() {
@@ -51,7 +47,7 @@ func newRoot() *cobra.Command {
 
 Exit status: 0 done, 1 napistall failed, 2 wrong usage or experiment text, 3 an expectation was not
 met, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
-		Version:       buildVersion(),
+		Version:       agent.Version(),
 		Args:          usageArgs(cobra.NoArgs),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -89,17 +85,6 @@ func newMan() *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// buildVersion is the linker's version, else what the go command recorded.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 func manPages(root *cobra.Command, dir string) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/napistall/napistall/internal/agent"
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/kimage"
@@ -131,7 +132,7 @@ func (c runCommand) start(cmd *cobra.Command, args []string) error {
 		path = filepath.Join("runs", e.Name+time.Now().Format("-20060102-150405"))
 	}
 	dir, err := rundir.Create(path, text, rundir.Plan{
-		Version: buildVersion(), Created: time.Now().UTC(), Backend: backendName,
+		Version: agent.Version(), Created: time.Now().UTC(), Backend: backendName,
 		Options:    rundir.Options{Quick: c.quick, Accel: c.accel, Offline: c.offline},
 		Command:    c.repeat(name),
 		Host:       describeHost(cmd.Context()),

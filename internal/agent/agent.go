@@ -23,8 +23,14 @@ const (
 // than that something broke.
 const UnsupportedPrefix = "unsupported: "
 
+// version is set by the linker: the tag or commit that was built.
+var version string
+
 // Version is this program's own version, from the build: a tag, a revision, or "devel".
 func Version() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"
