@@ -30,7 +30,8 @@ type Result struct {
 // one operation that long. What was cut counts with all the lengths it may have had: an expectation
 // that depends on which is Unknown. "A vs B: QUANTITY lower" wants a difference significant at Alpha:
 // Fisher's test for over-1s and, over the trials with one, for stalls; a rank test on the lengths for
-// median, and for worst as well while there are too few trials to test the longest of each. "same" wants that none is shown where one could have been.
+// median, and for worst as well while there are too few trials to test the longest of each. "same" wants
+// that none is shown where one could have been. What there is too little for to test is Unknown.
 func Check(expectations []experiment.Expectation, arms []ArmSummary) []Result {
 	byName := map[string]ArmSummary{}
 	for _, a := range arms {
@@ -179,6 +180,9 @@ func (c Comparison) ofWorst() Test {
 }
 
 func pairStatus(op string, t Test) Status {
+	if !t.HasP {
+		return Unknown
+	}
 	met := false
 	switch op {
 	case "lower":
@@ -186,7 +190,7 @@ func pairStatus(op string, t Test) Status {
 	case "higher":
 		met = t.Significant() && t.Sign > 0
 	case "same":
-		met = t.HasP && t.P >= Alpha
+		met = t.P >= Alpha
 	default:
 		return Unknown
 	}

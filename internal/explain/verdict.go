@@ -226,9 +226,10 @@ func (j *judge) comparison() (name, words string) {
 	return name, words
 }
 
+// testWords is empty where there was too little to test.
 func testWords(t Test, name string) string {
 	if !t.HasP {
-		return t.Words
+		return ""
 	}
 	s := name + ", " + t.String()
 	if !t.Significant() {
@@ -309,7 +310,7 @@ func (j *judge) controls() []string {
 			quiet = append(quiet, fmt.Sprintf("%s (%s) had no %s", a.Arm.Name, a.contrast(j.first()), a.noun()))
 		default:
 			words := fmt.Sprintf("%s (%s) with %s over 1 s, worst %s", a.Arm.Name, a.contrast(j.first()), a.overWords(), a.worstWords())
-			if a.Arm.Name == tested {
+			if a.Arm.Name == tested && test != "" {
 				words += " (" + test + ")"
 			}
 			quiet = append(quiet, words)

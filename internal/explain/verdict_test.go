@@ -65,7 +65,7 @@ func judgeCases() []judgeCase {
 			"stock (7.2.13 armhf, VOLUNTARY, in the band): a delete was blocked for 30.1 s of a hold of 30 s (1 of 1 delete over 1 s)" +
 				", with 1 classic and 1 expedited RCU stall, in 1 of 1 trial.",
 			"No stall: above-band (above the band) with 0 of 59 deletes over 1 s, worst 0.16 s; lazy (7.3.4 amd64, LAZY) with 0 of 70" +
-				" deletes over 1 s, worst 0.21 s (over 1 s against stock by Fisher's exact test, p = 0.014).",
+				" deletes over 1 s, worst 0.21 s.",
 			"softirq (softirq mode) is slow, too, with 2 of 42 deletes over 1 s, worst 2.30 s, as softirqs saturate its CPU; but no stall" +
 				" was reported, and the worst ended by itself after 7.7 % of the hold.",
 		}},

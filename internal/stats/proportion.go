@@ -44,12 +44,12 @@ func (p Proportion) Interval(conf float64) (lo, hi float64) {
 	return min(lo, k/n), max(hi, k/n)
 }
 
-// Fisher returns the two-sided p value of Fisher's exact test of the hypothesis that a and b have the same
+// fisher returns the two-sided p value of Fisher's exact test of the hypothesis that a and b have the same
 // probability: the sum of the hypergeometric probabilities of all tables with the same margins that are at
 // most as probable as the one at hand (as R's fisher.test does). It takes the cases for independent;
 // where several come from one trial, p is smaller than it should be. The result is over 0 and at most 1;
 // it is 1 where a or b is empty. Time is linear in the smaller margin.
-func Fisher(a, b Proportion) float64 {
+func fisher(a, b Proportion) float64 {
 	a, b = a.clamp(), b.clamp()
 	if a.N == 0 || b.N == 0 {
 		return 1
@@ -71,13 +71,18 @@ func probability(p float64) float64 {
 	return min(max(p, math.SmallestNonzeroFloat64), 1)
 }
 
+// minCases is how many cases each side of Fisher's test needs. One delete that lasts a whole hold against
+// a hundred short ones gives p = 0.01, all of it from a single event; three come from three trials where
+// each trial has but one.
+const minCases = 3
+
 // CompareProportions holds a against b by Fisher's exact test, or says in words that there are too few
-// cases for any outcome to be a difference at 5 %.
+// cases: fewer than minCases on a side, or so few that no outcome is a difference at 5 %.
 func CompareProportions(a, b Proportion) Comparison {
 	a, b = a.clamp(), b.clamp()
-	if a.N == 0 || b.N == 0 || Fisher(Proportion{a.N, a.N}, Proportion{0, b.N}) > alpha {
+	if min(a.N, b.N) < minCases || fisher(Proportion{a.N, a.N}, Proportion{0, b.N}) > alpha {
 		return tooFew(a.N, b.N)
 	}
-	p := Fisher(a, b)
+	p := fisher(a, b)
 	return Comparison{P: p, HasP: true, Words: fmt.Sprintf("%v against %v, p = %.2g", a, b, p), Caveats: []string{dependence}}
 }

@@ -92,8 +92,8 @@ func TestFisher(t *testing.T) {
 		{Proportion{1, 1}, Proportion{0, 140}, 1.0 / 141},
 	}
 	for _, tt := range tests {
-		if got := Fisher(tt.a, tt.b); math.Abs(got-tt.want) > 1e-4*tt.want {
-			t.Errorf("Fisher(%v, %v) = %.7f; want %.7f", tt.a, tt.b, got, tt.want)
+		if got := fisher(tt.a, tt.b); math.Abs(got-tt.want) > 1e-4*tt.want {
+			t.Errorf("fisher(%v, %v) = %.7f; want %.7f", tt.a, tt.b, got, tt.want)
 		}
 	}
 }
@@ -103,19 +103,19 @@ func TestFisherProperties(t *testing.T) {
 	for range 2000 {
 		a := Proportion{r.IntN(60) - 2, r.IntN(60) - 2}
 		b := Proportion{r.IntN(600) - 2, r.IntN(600) - 2}
-		p := Fisher(a, b)
+		p := fisher(a, b)
 		if !(p > 0 && p <= 1) {
-			t.Fatalf("Fisher(%v, %v) = %v; want over 0, at most 1", a, b, p)
+			t.Fatalf("fisher(%v, %v) = %v; want over 0, at most 1", a, b, p)
 		}
-		if q := Fisher(b, a); math.Abs(p-q) > 1e-9 {
-			t.Fatalf("Fisher(%v, %v) = %v but %v the other way round", a, b, p, q)
+		if q := fisher(b, a); math.Abs(p-q) > 1e-9 {
+			t.Fatalf("fisher(%v, %v) = %v but %v the other way round", a, b, p, q)
 		}
 		a, b = a.clamp(), b.clamp()
-		if q := Fisher(Proportion{a.N - a.K, a.N}, Proportion{b.N - b.K, b.N}); math.Abs(p-q) > 1e-9 {
-			t.Fatalf("Fisher(%v, %v) = %v but %v for those not counted", a, b, p, q)
+		if q := fisher(Proportion{a.N - a.K, a.N}, Proportion{b.N - b.K, b.N}); math.Abs(p-q) > 1e-9 {
+			t.Fatalf("fisher(%v, %v) = %v but %v for those not counted", a, b, p, q)
 		}
 	}
-	if p := Fisher(Proportion{500000, 500000}, Proportion{0, 500000}); !(p > 0) {
+	if p := fisher(Proportion{500000, 500000}, Proportion{0, 500000}); !(p > 0) {
 		t.Errorf("Fisher of all against none of 500000 = %v; want over 0", p)
 	}
 }
@@ -127,7 +127,9 @@ func TestCompareProportions(t *testing.T) {
 		hasP  bool
 	}{
 		{Proportion{8, 29}, Proportion{0, 177}, "8 of 29 against 0 of 177, p = 6.1e-08", true},
-		{Proportion{1, 1}, Proportion{0, 140}, "1 of 1 against 0 of 140, p = 0.0071", true},
+		{Proportion{1, 1}, Proportion{0, 140}, "not enough trials (n=1 and 140)", false},
+		{Proportion{0, 300}, Proportion{2, 2}, "not enough trials (n=300 and 2)", false},
+		{Proportion{3, 3}, Proportion{0, 300}, "3 of 3 against 0 of 300, p = 2.2e-07", true},
 		{Proportion{1, 1}, Proportion{0, 5}, "not enough trials (n=1 and 5)", false},
 		{Proportion{3, 3}, Proportion{0, 3}, "not enough trials (n=3 and 3)", false},
 		{Proportion{4, 4}, Proportion{0, 4}, "4 of 4 against 0 of 4, p = 0.029", true},
