@@ -49,8 +49,8 @@ type Judgement struct {
 func (j Judgement) Seconds() int { return j.In + j.Above + j.Below }
 
 // JudgeBand says where arm's load sat, from what was counted in each second of the hold:
-//   - a second with fewer than MinEntries polls, or with a sleep, is below the band;
-//   - one with a full-budget poll is above it (where it also slept: what happened more often);
+//   - a second with a full-budget poll is above the band (where it also slept: what happened more often);
+//   - one with a sleep, or with fewer than MinEntries polls, is below it;
 //   - every other is in it. Under a model that preempts, a full-budget poll for each nonvoluntary
 //     switch is allowed: packets that came while the thread was preempted make one, and it is the
 //     preemption that let others run.
@@ -98,9 +98,6 @@ func (j Judgement) majority() Band {
 }
 
 func secondBand(arm experiment.Arm, facts experiment.Facts, w Window) Band {
-	if float64(w.Polls) < MinEntries*w.Took.Seconds() {
-		return Below
-	}
 	full := w.Full
 	if !w.Traced {
 		full = 0
@@ -114,7 +111,7 @@ func secondBand(arm experiment.Arm, facts experiment.Facts, w Window) Band {
 	switch {
 	case full > 0 && full >= w.Sleeps:
 		return Above
-	case w.Sleeps > 0:
+	case w.Sleeps > 0, float64(w.Polls) < MinEntries*w.Took.Seconds():
 		return Below
 	}
 	return In

@@ -57,6 +57,7 @@ func TestJudgeBand(t *testing.T) {
 		{"sleeps", arm("a"), stockFacts(), times(30, sleepy), Below},
 		{"one sleep a second ends every wait", arm("a"), stockFacts(), times(30, second(340_000, 0, 1, 0)), Below},
 		{"sleeps more than it is full", arm("a"), stockFacts(), times(30, second(9_000, 10, 3_000, 0)), Below},
+		{"few polls, each full", flood, stockFacts(), times(30, second(31, 31, 0, 0)), Above},
 		{"nearly no polls", arm("a"), stockFacts(), times(30, second(999, 0, 0, 0)), Below},
 		{"the load died", arm("a"), stockFacts(), times(30, second(0, 0, 0, 0)), Below},
 		{"the board under NONE", arm("a"), board(stockFacts(), rcu.None), times(30, second(12_069, 0, 0, 0)), In},

@@ -157,6 +157,11 @@ func (p *pair) open() error {
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: p.sender.Attrs().Index}); err != nil {
 		return fmt.Errorf("bind a packet socket to %s: %w", Sender, err)
 	}
+	// Room for more frames than the receiver's ring holds (256): a sender that waits for room in its own
+	// buffer is paced by the receiver, and the ring runs empty meanwhile.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer); err != nil {
+		return fmt.Errorf("enlarge the packet socket's buffer: %w", err)
+	}
 	// Read later from any thread: the file stays with the namespace in which it was opened.
 	p.stats, err = os.Open("/sys/class/net/" + Device + "/statistics/rx_packets")
 	if err != nil {
@@ -164,6 +169,9 @@ func (p *pair) open() error {
 	}
 	return nil
 }
+
+// sendBuffer is in bytes; a short frame counts for less than 1 KiB of it.
+const sendBuffer = 1 << 20
 
 // send sends one frame into the pair. A full queue is no error: the frame is dropped, as on a wire.
 func (p *pair) send(frame []byte) error {

@@ -118,9 +118,10 @@ func (r *Running) startBounce() error {
 	return nil
 }
 
-// floodBurn is how often flood's receiver reads the clock for a frame: about 5 µs on hardware and
-// 50 µs emulated, some four times what sending one costs there.
-const floodBurn = 200
+// floodBurn is how often flood's receiver reads the clock for a frame, so that it falls behind the
+// sender and uses its whole budget in each poll. Emulated, 200 readings took 100 µs and sending a frame
+// up to 250 µs (sid's armhf kernel under TCG): the thread ran 40 % of the time and slept 264 times a second.
+const floodBurn = 1500
 
 // floodNice is the sender's nice value: with two CPUs it shares one with the probes, which must
 // not wait for it.
