@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,10 +21,15 @@ func block(t *testing.T, fence string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(readme), "\n"+fence+"\n")
+	return blockOf(t, string(readme), fence)
+}
+
+func blockOf(t *testing.T, page, fence string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, "\n"+fence+"\n")
 	text, _, closed := strings.Cut(rest, "\n```")
 	if !ok || !closed {
-		t.Fatalf("README.md has no block %s", fence)
+		t.Fatalf("no block %s", fence)
 	}
 	return text
 }
@@ -98,5 +104,30 @@ func shell(t *testing.T, dir, root, command string) {
 	t.Logf("$ %s\n%s", command, out)
 	if err != nil {
 		t.Fatalf("%s: %v", command, err)
+	}
+}
+
+// TestExperimentsPage holds docs/experiments.md to the format: its example is one, and it names every
+// key that there is.
+func TestExperimentsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/experiments.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := experiment.Parse("experiments.md", []byte(blockOf(t, string(page), "```yaml"))); err != nil {
+		t.Error(err)
+	}
+	every, err := os.ReadFile("../../internal/experiment/testdata/ok/everything.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := regexp.MustCompile(`(?m)(?:^|[ {])([a-z][a-z-]*): `).FindAllStringSubmatch(string(every), -1)
+	if len(keys) < 20 {
+		t.Fatalf("found %d keys in everything.yaml", len(keys))
+	}
+	for _, k := range keys {
+		if named := regexp.MustCompile("`[^`]*\\b" + k[1] + "\\b[^`]*`"); k[1] != "plain" && k[1] != "x" && k[1] != "two" && !named.Match(page) {
+			t.Errorf("docs/experiments.md does not name the key %s", k[1])
+		}
 	}
 }
