@@ -26,14 +26,7 @@ func addSeeds(f *testing.F) {
 }
 
 // isHead is a loose test for lines that can begin a report. A head may be wrapped over two lines.
-func isHead(l Line) bool {
-	for _, s := range []string{"INFO: ", "BUG: ", " kthread ", "LOCKUP", "Kernel panic", " jiffies old"} {
-		if strings.Contains(l.Text, s) {
-			return true
-		}
-	}
-	return false
-}
+func isHead(l Line) bool { return telling(l.Text) }
 
 func FuzzParse(f *testing.F) {
 	addSeeds(f)

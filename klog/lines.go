@@ -69,7 +69,7 @@ func unwrap(s string) Line {
 		}
 	}
 	if stamp, n, ok := stampAt(s); ok {
-		return Line{stamp, true, caller(s[n:])}
+		return Line{stamp, true, afterHost(caller(s[n:]))}
 	}
 	if l, ok := netconsole(s); ok {
 		return l
@@ -81,13 +81,30 @@ func unwrap(s string) Line {
 	if i, stamp, n := nextStamp(near); i >= 0 {
 		return Line{stamp, true, caller(s[i+n:])}
 	}
-	if i := strings.Index(near, " kernel: "); i >= 0 {
-		s = s[i+len(" kernel: "):]
+	if i := strings.Index(near, "kernel: "); i == 0 || i > 0 && (near[i-1] == ' ' || near[i-1] == '.') {
+		s = s[i+len("kernel: "):]
 		if l, ok := netconsole(s); ok {
+			return l
+		}
+	} else if rest, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "kernel:"); ok { // syslogd's broadcast
+		s = rest
+	}
+	if i := strings.Index(near, ",-"); i > 0 || strings.Contains(near, ",c,") { // a receiver put date and host in front
+		i = max(i, strings.Index(near, ",c,"))
+		if l, ok := netconsole(s[strings.LastIndexByte(near[:i], ' ')+1:]); ok {
 			return l
 		}
 	}
 	return Line{Text: s}
+}
+
+// afterHost takes off the "host kernel: " of journalctl -o short-monotonic.
+func afterHost(s string) string {
+	host, text, found := strings.Cut(s[:min(len(s), 80)], " kernel: ")
+	if found && !strings.Contains(host, " ") {
+		return s[len(s[:min(len(s), 80)])-len(text):]
+	}
+	return s
 }
 
 // unquote takes off a mail's quoting: "> ", ">>", "| ".
@@ -180,7 +197,7 @@ func netconsole(s string) (Line, bool) {
 	if err != nil {
 		return Line{}, false
 	}
-	return Line{stamp, true, s[end+1:]}, true
+	return Line{stamp, true, unescape(s[end+1:])}, true
 }
 
 // ParseKmsg reads one record of /dev/kmsg, as one read(2) returns it: "prio,seq,usec,flags[,…];text", then

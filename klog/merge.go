@@ -97,8 +97,8 @@ func (m *merger) take(c int, places map[lineKey][]int, key lineKey) {
 	m.partner[c], m.matched[free[0]] = free[0], true
 }
 
-// window is how many free kmsg lines a damaged console line is compared with.
-const window = 32
+// nearby is how many free kmsg lines a damaged console line is compared with.
+const nearby = 32
 
 // damaged pairs what is left over: lines with the same stamp, or near by without one, that have most of
 // their text in common.
@@ -117,7 +117,7 @@ func (m *merger) damaged(console []Line) {
 			near = max(near, m.partner[c])
 		case l.HasStamp:
 			t := l.Stamp.Truncate(time.Microsecond)
-			m.adopt(c, l, free[t][:min(window, len(free[t]))])
+			m.adopt(c, l, free[t][:min(nearby, len(free[t]))])
 		default:
 			m.adoptNear(c, l, near)
 		}
@@ -135,7 +135,7 @@ func (m *merger) adopt(c int, l Line, candidates []int) {
 
 // adoptNear looks around kmsg line near, where the console is.
 func (m *merger) adoptNear(c int, l Line, near int) {
-	for i := near; i < min(near+window, len(m.kmsg)); i++ {
+	for i := near; i < min(near+nearby, len(m.kmsg)); i++ {
 		if !m.matched[i] && alike(m.kmsg[i].Text, l.Text) {
 			m.partner[c], m.matched[i] = i, true
 			return

@@ -6,10 +6,13 @@ import (
 )
 
 // stall takes in an RCU head: what follows "INFO: ".
-func (p *parser) stall(l Line, rest string) bool {
+func (p *Parser) stall(l Line, rest string) bool {
 	flavor, tail, found := strings.Cut(rest, " ")
-	if !strings.HasPrefix(flavor, "rcu_") && flavor != "RCU" || !found {
+	if !strings.HasPrefix(flavor, "rcu_") && flavor != "RCU" {
 		return false
+	}
+	if !found {
+		return p.wrapped(l, "")
 	}
 	e := Event{Flavor: clip(flavor)}
 	if strings.HasPrefix(flavor, "rcu_tasks") {
@@ -48,28 +51,17 @@ func (p *parser) stall(l Line, rest string) bool {
 	return true
 }
 
-// wrapped keeps a head that ends in the middle, to be joined with the line after it.
-func (p *parser) wrapped(l Line, tail string) bool {
-	tail = strings.TrimRight(tail, " ")
-	if tail == "" {
-		return false
-	}
-	for _, head := range [...]string{"self-detected stall on CPU", "detected stalls on CPUs/tasks:",
-		"detected expedited stalls on CPUs/tasks:", "detected stalls on tasks:"} {
-		if strings.HasPrefix(head, tail) && len(l.Text) <= maxLineLen {
-			p.pending = l
-			p.pending.Text = strings.TrimRight(l.Text, " ")
-			return true
-		}
-	}
-	return false
+// wrapped keeps a head that a mail or log daemon wrapped.
+func (p *Parser) wrapped(l Line, tail string) bool {
+	return p.unfinished(l, tail, "self-detected stall on CPU", "detected stalls on CPUs/tasks:",
+		"detected expedited stalls on CPUs/tasks:", "detected stalls on tasks:")
 }
 
 // peerGap is how far apart in time two heads of one stall can be: 2 jiffies, and a slow console.
 const peerGap = 5 * time.Second
 
 // classicHead opens a classic report. Old kernels have the CPUs and the end on the same line.
-func (p *parser) classicHead(l Line, e Event, tail string) {
+func (p *Parser) classicHead(l Line, e Event, tail string) {
 	p.settle(func(open *report) bool { // the same CPU's report begins anew: the one before lost its end
 		return open.Flavor == e.Flavor && open.Self == e.Self && open.Other == e.Other ||
 			p.n-open.opened > patience
@@ -96,40 +88,30 @@ func near(r *report, l Line) bool {
 	return !r.HasTime || !l.HasStamp || (l.Stamp-r.Last).Abs() <= peerGap
 }
 
-// body takes in a line that can belong to the open classic reports.
-func (p *parser) body(l Line) {
+// body takes in a line that can belong to the open classic reports; text is l's without "rcu:" and space
+// around it.
+func (p *Parser) body(l Line, text string) bool {
 	r := p.classic[len(p.classic)-1]
 	if p.n-r.opened > patience {
 		p.settle(func(*report) bool { return true })
-		return
+		return false
 	}
-	text := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(l.Text), "rcu:"))
-	if c, ok := cpuLine(text); ok {
-		r.CPUs = insert(r.CPUs, c)
+	if st, ok := cpuState(text); ok {
+		r.CPUs = insert(r.CPUs, st.CPU)
+		r.States = appendUpTo(r.States, []CPUState{st}, maxStates)
 		r.opened = p.n
 		r.note(l)
-		return
+		return true
 	}
-	if strings.HasPrefix(text, "Tasks blocked on level-") {
+	blocked := strings.HasPrefix(text, "Tasks blocked on level-")
+	if blocked {
 		_, list, _ := strings.Cut(text, "):")
 		r.tokens(list)
+		r.Blocked = true
 		r.opened = p.n
 		r.note(l)
 	}
-	p.trailer(l)
-}
-
-// cpuLine reads the CPU of a line like "1-....: (1 GPs behind) idle=…": 3 or 4 flags, none before 3.15.
-func cpuLine(s string) (cpu int, ok bool) {
-	cpu, rest, ok := small(s, maxCPU)
-	if !ok || !isDigit(s[0]) {
-		return 0, false
-	}
-	flags, rest, found := strings.Cut(rest, ":")
-	if !found || len(flags) > 5 || flags != "" && (flags[0] != '-' || !areFlags(flags[1:])) {
-		return 0, false
-	}
-	return cpu, strings.HasPrefix(rest, " (") && (strings.Contains(rest, " this GP)") || strings.Contains(rest, " behind)"))
+	return p.trailer(l) || blocked
 }
 
 // areFlags reports whether s are the flags of a CPU in a stall report: 3 in older kernels, 4 now.
@@ -153,6 +135,7 @@ func (r *report) tokens(s string) bool {
 			all = false
 		case isTask && (rest == "" || rest[0] == '/'):
 			r.Readers = insert(r.Readers, n)
+			r.Blocked = true
 		case !isTask && (rest == "" || rest[0] == '-' && areFlags(rest[1:])):
 			r.CPUs = insert(r.CPUs, n)
 		default:
@@ -164,11 +147,16 @@ func (r *report) tokens(s string) bool {
 
 // trailer looks for the end of a classic report, "(t=6001 jiffies g=5809 q=17874)" of one about itself, or
 // "(detected by 3, t=24011 jiffies, g=85459, c=85458, q=9102)", and closes the report that it ends.
-func (p *parser) trailer(l Line) {
+func (p *Parser) trailer(l Line) bool {
 	_, own, self := strings.Cut(l.Text, "(t=")
 	_, detected, other := strings.Cut(l.Text, "(detected by ")
 	if !self && !other {
-		return
+		return false
+	}
+	if end := detected + own; !strings.Contains(end, ")") {
+		rest := l // the head before it, if there is one, is taken in already
+		rest.Text = l.Text[max(strings.Index(l.Text, "(t="), strings.Index(l.Text, "(detected by ")):]
+		return p.unfinished(rest, "", "")
 	}
 	for i := len(p.classic) - 1; i >= 0; i-- {
 		r := p.classic[i]
@@ -180,13 +168,14 @@ func (p *parser) trailer(l Line) {
 				detected = "t=" + own
 			}
 			p.end(i, detected)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // end closes open classic report i with the fields of its end.
-func (p *parser) end(i int, fields string) {
+func (p *Parser) end(i int, fields string) {
 	r := p.classic[i]
 	p.classic = append(p.classic[:i], p.classic[i+1:]...)
 	r.Jiffies, _ = numberAfter(fields, "t=")
@@ -206,7 +195,7 @@ func (p *parser) end(i int, fields string) {
 }
 
 // settle closes the open classic reports that done says will not get their end any more.
-func (p *parser) settle(done func(*report) bool) {
+func (p *Parser) settle(done func(*report) bool) {
 	kept := p.classic[:0]
 	var lost []*report
 	for _, r := range p.classic {
@@ -223,7 +212,7 @@ func (p *parser) settle(done func(*report) bool) {
 }
 
 // alone settles a report without a number: it is its peer's, or an event of its own.
-func (p *parser) alone(r *report) {
+func (p *Parser) alone(r *report) {
 	if r.peer == nil {
 		return
 	}
@@ -234,7 +223,7 @@ func (p *parser) alone(r *report) {
 }
 
 // expHead opens an expedited report; list is what follows "stalls".
-func (p *parser) expHead(l Line, e Event, list string) {
+func (p *Parser) expHead(l Line, e Event, list string) {
 	p.exp = nil
 	r := p.begin(l, e)
 	if _, items, found := strings.Cut(list, "{"); found {
@@ -245,7 +234,7 @@ func (p *parser) expHead(l Line, e Event, list string) {
 
 // expMore takes in a line while the list of an expedited report is open: other CPUs' lines can come
 // between its pieces.
-func (p *parser) expMore(l Line) {
+func (p *Parser) expMore(l Line) {
 	r := p.exp
 	if p.n-r.opened > patience {
 		p.exp = nil
@@ -263,7 +252,7 @@ func (p *parser) expMore(l Line) {
 }
 
 // expList takes in items up to "} 6431 jiffies s: 565 root: 0x1/.", if it is there.
-func (p *parser) expList(s string) {
+func (p *Parser) expList(s string) {
 	list, end, closed := strings.Cut(s, "}")
 	r := p.exp
 	r.tokens(list)
