@@ -1,19 +1,27 @@
 package klog
 
+import "strings"
+
 // telling reports whether a line outside of any report can begin one, or tells something that a later one
 // needs. Nearly all lines of a log cannot: this is what makes reading fast.
 func telling[T string | []byte](s T) bool { return find(tellingWords, s) }
 
 // A wordFilter finds any of several words in one pass over a text, most of which it doesn't look at (Wu and
-// Manber, "A fast algorithm for multi-pattern searching", 1994): the pair of bytes at the end of a window as
-// long as the shortest word says how far on the next word can end.
+// Manber, "A fast algorithm for multi-pattern searching", 1994). It looks for a window of each word: the pair of
+// bytes at the window's end says how far on the next one can end.
 type wordFilter struct {
 	next  [1 << 16]uint8 // by pair: how far to go on; from bucket on, which words to compare
-	words [][]string
+	words [][]windowed
+}
+
+// A windowed word has its window from at on.
+type windowed struct {
+	word string
+	at   int
 }
 
 const (
-	window = 5 // the shortest word
+	window = 5 // bytes; the shortest word
 	bucket = 128
 )
 
@@ -24,7 +32,9 @@ func newWordFilter(words ...string) *wordFilter {
 	for i := range f.next {
 		f.next[i] = window - 1
 	}
-	for _, w := range words {
+	for _, word := range words {
+		at := rarest(word)
+		w := word[at : at+window]
 		for j := 1; j < window-1; j++ {
 			p := pair(w[j-1], w[j])
 			if f.next[p] < bucket {
@@ -37,9 +47,32 @@ func newWordFilter(words ...string) *wordFilter {
 			f.words = append(f.words, nil)
 		}
 		b := f.next[p] - bucket
-		f.words[b] = append(f.words[b], w)
+		f.words[b] = append(f.words[b], windowed{word, at})
 	}
 	return f
+}
+
+// rarest finds the window of word whose end is least common in a log.
+func rarest(word string) int {
+	best, least := 0, 9
+	for at := 0; at+window <= len(word); at++ {
+		if c := commonness(word[at+window-2]) + commonness(word[at+window-1]); c < least {
+			best, least = at, c
+		}
+	}
+	return best
+}
+
+func commonness(c byte) int {
+	switch {
+	case c == ' ' || isDigit(c) || strings.IndexByte("etaionsr", c) >= 0:
+		return 3
+	case c >= 'a' && c <= 'z':
+		return 2
+	case c == ':':
+		return 1
+	}
+	return 0
 }
 
 func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
@@ -52,9 +85,9 @@ func find[T string | []byte](f *wordFilter, s T) bool {
 			i += int(n)
 			continue
 		}
-		at := i - (window - 1)
 		for _, w := range f.words[n-bucket] {
-			if len(s)-at >= len(w) && string(s[at:at+len(w)]) == w {
+			at := i - (window - 1) - w.at
+			if at >= 0 && len(s)-at >= len(w.word) && string(s[at:at+len(w.word)]) == w.word {
 				return true
 			}
 		}
@@ -66,11 +99,12 @@ func find[T string | []byte](f *wordFilter, s T) bool {
 // tellingWords has a part of every line that begins a report.
 var tellingWords = newWordFilter(
 	// heads
-	"INFO: ", "BUG: ", " kthread ", "Kernel panic", "LOCKUP", "jiffies old", "unregister_netdevice", "RT throttling",
+	"INFO: ", "BUG: soft lockup", "BUG: workqueue lockup", "BUG: unable to", "BUG: kernel NULL", "BUG: KASAN", "BUG: KFENCE",
+	"BUG: sleeping", "BUG: scheduling", "BUG: stack guard", " kthread ", "Kernel panic", "LOCKUP", "jiffies old", "unregister_netdevice", "RT throttling",
 	"NOHZ ", "NOHZ:", "NETDEV WATCHDOG", "timeout", "timed out", "refcount_t", "WARNING: ", "Internal error", "Oops: ", "Oops[",
 	"general protection fault", "Unable to handle", "kernel BUG", "[ end trace", "[ cut here",
 	// pieces of reports without their heads
-	"NMI backtrace", "Task dump", "Call Trace", "Call trace", "Backtrace:", " Comm: ", "task:", "RIP: ", "pc : ", "PC is at",
+	"NMI backtrace", "Task dump", "Call Trace", "Call trace", "Backtrace:", " Comm: ", "task:", "RIP: 0010:", "RSP: 0018:", "PC is at",
 	"Krnl PSW", "Code: ", "(detected by", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",
 	// what is needed later
 	"Linux version ", "scheduler-enlistment",

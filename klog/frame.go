@@ -105,7 +105,7 @@ func programCounter(text string) (fn string, user, ok bool) {
 			_, rest, found = strings.Cut(rest, " ")
 		}
 		f, ok := frame(rest)
-		if !found || !ok && mark == "NIP " {
+		if !ok {
 			return "", false, found
 		}
 		return f.Func, false, true

@@ -1,6 +1,7 @@
 package klog
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,4 +132,75 @@ func FuzzParseKmsg(f *testing.F) {
 		}
 		Parse([]Line{l})
 	})
+}
+
+// oneByOne reads in pieces of size bytes.
+type oneByOne struct {
+	text string
+	size int
+}
+
+func (r *oneByOne) Read(b []byte) (int, error) {
+	n := copy(b, r.text[:min(len(r.text), r.size)])
+	r.text = r.text[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func FuzzEvents(f *testing.F) {
+	addSeeds(f)
+	f.Add("__CURSOR=s=1;i=2\n_TRANSPORT=kernel\n_SOURCE_MONOTONIC_TIMESTAMP=41200011\nMESSAGE\n\x04\x00\x00\x00\x00\x00\x00\x00a\nbc\n\n")
+	f.Add(`{"MESSAGE":"INFO: rcu_sched self-detected stall on CPU","_TRANSPORT":"kernel","__MONOTONIC_TIMESTAMP":"7"}` + "\n" + `{"MESSAGE":[9,1],"_BOOT_ID":"x"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		events := collect(t, strings.NewReader(text))
+		for _, size := range []int{1, 7, 4096} { // however the stream comes in
+			if diff := cmp.Diff(events, collect(t, &oneByOne{text, size})); diff != "" {
+				t.Fatalf("in pieces of %d (-whole +pieces):\n%s", size, diff)
+			}
+		}
+		for i, e := range events {
+			if e.Reports < 1 || len(e.Lines) > maxLines || len(e.Traces) > maxTraces || len(e.States) > maxStates || e.First > e.Last || e.Boot < 0 {
+				t.Errorf("out of bounds: %+v", e)
+			}
+			if i > 0 && e.Boot < events[i-1].Boot {
+				t.Errorf("boot %d after boot %d", e.Boot, events[i-1].Boot)
+			}
+			for _, tr := range e.Traces {
+				if len(tr.Frames) > maxFrames || len(tr.Task) > maxName {
+					t.Errorf("trace out of bounds: %+v", tr)
+				}
+			}
+			if age, ok := e.Age(); ok && age < 0 {
+				t.Errorf("age %v of %+v", age, e)
+			}
+		}
+		if first := collect(t, strings.NewReader(text+"\n\n")); len(first) != len(events) {
+			t.Errorf("%d events; %d with empty lines behind", len(events), len(first))
+		}
+		checkVerdict(t, events, Judge(events))
+	})
+}
+
+// checkVerdict holds Judge to its promises, whatever the events.
+func checkVerdict(t *testing.T, events []Event, v Verdict) {
+	t.Helper()
+	accuse := 0
+	for _, e := range events {
+		switch e.Kind {
+		case Classic, Expedited, TasksRCU, SoftLockup, HardLockup, CPUDump:
+			accuse++
+		}
+	}
+	switch {
+	case !slices.Contains(precedence(), v.Class):
+		t.Errorf("class %q", v.Class)
+	case v.Class == ThreadedNAPI && (len(v.Signs) < 2 || accuse == 0 || v.Hog == nil):
+		t.Errorf("threaded NAPI from too little: %+v", v)
+	case (v.Class == Unknown || v.Class == Fragmentary) != (v.Confidence == None):
+		t.Errorf("confidence %q in %q", v.Confidence, v.Class)
+	case v.Summary == "", len(v.Victims) > maxVictims:
+		t.Errorf("verdict %+v", v)
+	}
 }

@@ -86,7 +86,7 @@ func (p *Parser) trace(l Line, text string) bool {
 		return true
 	}
 	if pc, user, ok := programCounter(text); ok {
-		if t.PC == "" || !p.tr.irq {
+		if pc != "" && !p.tr.irq || t.PC == "" {
 			t.PC, t.User = pc, user
 		}
 		p.frame(t, Frame{Func: pc, Sure: true, IRQ: p.tr.irq}, pc != "")
