@@ -291,6 +291,7 @@ func short(d time.Duration) string {
 
 // clip shortens a text of the user's for a message.
 func clip(t string) string {
+	t = strings.Map(clean, t)
 	if r := []rune(t); len(r) > 40 {
 		return string(r[:40]) + "…"
 	}

@@ -47,12 +47,6 @@ func (e *ParseError) excerpt() (line, pad string) {
 		from = max(at-before, 0)
 		to = min(from+width, len(text))
 	}
-	clean := func(r rune) rune {
-		if r != '\t' && !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}
 	blank := func(r rune) rune {
 		if r == '\t' {
 			return r
@@ -68,6 +62,14 @@ func (e *ParseError) excerpt() (line, pad string) {
 		line += "…"
 	}
 	return line, pad
+}
+
+// clean replaces what could do something to a terminal.
+func clean(r rune) rune {
+	if r != '\t' && !unicode.IsPrint(r) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // A pos is a place in a source, counted from 1.

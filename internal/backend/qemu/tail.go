@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // A tail keeps the last lines of a text, at most maxTailLines of at most maxTailLine bytes each, so
@@ -38,7 +39,7 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // end moves the current line to the others, if there is anything in it.
 func (t *tail) end() {
-	line := strings.TrimSpace(strings.ToValidUTF8(string(t.rest), "?"))
+	line := readable(t.rest)
 	t.rest = t.rest[:0]
 	if line == "" {
 		return
@@ -49,12 +50,23 @@ func (t *tail) end() {
 	t.lines = append(t.lines, line)
 }
 
+// readable returns line without what could do something to a terminal: it is shown on one.
+func readable(line []byte) string {
+	printable := func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}
+	return strings.Map(printable, strings.TrimSpace(strings.ToValidUTF8(string(line), "\uFFFD")))
+}
+
 // last returns the newest n lines, the oldest first, with one that has not ended yet.
 func (t *tail) last(n int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := append([]string(nil), t.lines...)
-	if rest := strings.TrimSpace(strings.ToValidUTF8(string(t.rest), "?")); rest != "" {
+	if rest := readable(t.rest); rest != "" {
 		lines = append(lines, rest)
 	}
 	return lines[max(0, len(lines)-n):]

@@ -114,6 +114,10 @@ func TestTail(t *testing.T) {
 	if n := len(tail.last(1000)); n > maxTailLines+1 {
 		t.Errorf("%d lines are kept; want at most %d", n, maxTailLines+1)
 	}
+	fmt.Fprint(&tail, "\n\x1b[2J\a\xffa\tb\n", "\x1b]0;title")
+	if got := tail.last(2); got[0] != "\uFFFD[2J\uFFFD\uFFFDa\tb" || got[1] != "\uFFFD]0;title" {
+		t.Errorf("last(2) = %q; want nothing that a terminal obeys", got)
+	}
 }
 
 func TestMemo(t *testing.T) {
