@@ -36,7 +36,7 @@ type runCommand struct {
 	arms                       []string
 	reps                       int
 	seed                       uint64
-	seedSet                    bool
+	seedSet, repsSet           bool
 }
 
 func newRun() *cobra.Command {
@@ -53,7 +53,7 @@ without it, "` + defaultExperiment + `" is run.`,
   napistall run --resume runs/band-20261130-170000`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.seedSet = cmd.Flags().Changed("seed")
+			c.seedSet, c.repsSet = cmd.Flags().Changed("seed"), cmd.Flags().Changed("reps")
 			return c.run(cmd, args)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -89,7 +89,7 @@ func (c runCommand) run(cmd *cobra.Command, args []string) error {
 		_, err := cmd.OutOrStdout().Write(src)
 		return err
 	case c.resume != "":
-		if len(args) > 0 || c.quick || c.reps != 0 || c.seedSet || len(c.arms) > 0 || c.dir != "" {
+		if len(args) > 0 || c.quick || c.repsSet || c.seedSet || len(c.arms) > 0 || c.dir != "" {
 			return usagef("--resume goes on with a run as it was planned: give no experiment and none of --quick, --reps, --seed, --arm, --dir")
 		}
 		return c.goOn(cmd)
@@ -206,10 +206,10 @@ func (c runCommand) experiment(name string) ([]byte, *experiment.Experiment, err
 	if c.seedSet {
 		e.Seed = c.seed
 	}
-	if c.reps < 0 {
-		return nil, nil, usagef("--reps %d: want 1 or more", c.reps)
-	}
-	if c.reps > 0 {
+	if c.repsSet {
+		if c.reps < 1 || c.reps > experiment.MaxReps {
+			return nil, nil, usagef("--reps %d: want 1 to %d", c.reps, experiment.MaxReps)
+		}
 		e.Reps = c.reps
 	}
 	return text, e, c.narrow(e)
@@ -275,7 +275,7 @@ func (c runCommand) repeat(name string) []string {
 	if c.accel != "auto" {
 		out = append(out, "--accel", c.accel)
 	}
-	if c.reps > 0 {
+	if c.repsSet {
 		out = append(out, "--reps", fmt.Sprint(c.reps))
 	}
 	if c.seedSet {

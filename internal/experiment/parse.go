@@ -11,9 +11,11 @@ import (
 	"github.com/napistall/napistall/internal/rcu"
 )
 
+// MaxReps is the largest number of trials per arm.
+const MaxReps = 1000
+
 // Bounds of what a file may ask for: wide enough for any study that ends, narrow enough to catch a slip.
 const (
-	maxReps  = 1000
 	maxArms  = 256
 	maxVCPUs = 64
 	minHold  = time.Second
@@ -100,7 +102,7 @@ func (s *source) experiment(v value) *experimentText {
 		{"name", func(v value) { x.name = s.name(v) }},
 		{"question", func(v value) { x.question = s.prose(v) }},
 		{"notes", func(v value) { x.notes = s.list(v, s.prose) }},
-		{"reps", func(v value) { x.reps = s.count(v, 1, maxReps) }},
+		{"reps", func(v value) { x.reps = s.count(v, 1, MaxReps) }},
 		{"seed", func(v value) { x.seed = s.number(v, 0, 1<<64-1) }},
 		{"quick", func(v value) { s.quick(v, x) }},
 		{"arms", func(v value) { s.arms(v, x) }},
