@@ -19,8 +19,9 @@ import (
 	"github.com/napistall/napistall/internal/rundir"
 )
 
-// loadRun reads a run directory into what reports are written of.
-func loadRun(dir *rundir.Dir) (report.Run, error) {
+// loadRun reads a run directory into what reports are written of. A trial that can't be read is left
+// out, and becomes a problem of dir.
+func loadRun(dir *rundir.Dir) report.Run {
 	plan := dir.Plan()
 	var trials []explain.TrialSummary
 	for _, t := range plan.Trials {
@@ -29,7 +30,8 @@ func loadRun(dir *rundir.Dir) (report.Run, error) {
 		}
 		s, err := loadTrial(dir, t)
 		if err != nil {
-			return report.Run{}, err
+			dir.Reject(t.ID(), err)
+			continue
 		}
 		trials = append(trials, s)
 	}
@@ -42,7 +44,7 @@ func loadRun(dir *rundir.Dir) (report.Run, error) {
 	for _, n := range dir.NotRun() {
 		run.NotRun = append(run.NotRun, report.NotRun{Arm: n.Arm, Why: n.Reason})
 	}
-	return run, nil
+	return run
 }
 
 func loadTrial(dir *rundir.Dir, t experiment.Trial) (explain.TrialSummary, error) {

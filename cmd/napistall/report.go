@@ -45,13 +45,15 @@ func printReport(cmd *cobra.Command, path, format string, long bool) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range dir.Problems() {
-		slog.Warn(path + ": left out: " + p.String())
-	}
-	run, err := loadRun(dir)
-	if err != nil {
-		return err
-	}
+	run := loadRun(dir)
+	warnOf(dir)
 	run.Interrupted = dir.Ending().State != rundir.Complete
 	return write(run)
+}
+
+// warnOf says what of a run can't be used.
+func warnOf(dir *rundir.Dir) {
+	for _, p := range dir.Problems() {
+		slog.Warn(dir.Path() + ": left out: " + p.String())
+	}
 }

@@ -165,6 +165,7 @@ func (c runCommand) goOn(cmd *cobra.Command) error {
 	if err != nil {
 		return errors.Join(err, dir.Close())
 	}
+	warnOf(dir)
 	slog.Info(fmt.Sprintf("%s: %d of %d trials are done", c.resume, len(dir.Done()), len(dir.Plan().Trials)))
 	return c.walk(cmd, runner.Runner{Backend: b, Dir: dir})
 }
@@ -319,10 +320,7 @@ func (c runCommand) finish(cmd *cobra.Command, dir *rundir.Dir, runErr error) (r
 	case runErr != nil:
 		ending = rundir.Ending{State: rundir.Failed, Why: runErr.Error()}
 	}
-	run, err := loadRun(dir)
-	if err != nil {
-		return run, err
-	}
+	run := loadRun(dir)
 	run.Interrupted = ending.State == rundir.Interrupted
 	var table bytes.Buffer
 	if len(dir.Done()) > 0 {

@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 			"appears": appears,
 			"alone":   alone,
 			"cut":     cut,
+			"garble":  garble,
 			"gone":    gone,
 		},
 	})
@@ -116,6 +117,12 @@ func cut(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.ParseInt(args[1], 10, 64)
 	ts.Check(err)
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
+}
+
+// garble FILE leaves FILE's size and nothing else.
+func garble(ts *testscript.TestScript, _ bool, args []string) {
+	text := bytes.Repeat([]byte("{"), len(ts.ReadFile(args[0])))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o644))
 }
 
 // bzImage returns the head of an x86 kernel image with a version banner (Documentation/arch/x86/boot.rst)

@@ -415,4 +415,34 @@ func TestBrokenRecords(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line ") {
 		t.Errorf("load = %d records, %v; want an error with path and line", len(rs), err)
 	}
+	d.Reject("000-stock-1", err)
+	checkRejected(t, d, path)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Whoever goes on with the run does not take such a trial for done.
+	again, err := Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	checkRejected(t, again, path)
+	mustPut(t, again, 0)
+	if len(again.Done()) != 1 || len(again.Problems()) != 0 {
+		t.Errorf("run again: done %v, problems %v", again.Done(), again.Problems())
+	}
+}
+
+func checkRejected(t *testing.T, d *Dir, path string) {
+	t.Helper()
+	p := d.Problems()
+	if len(d.Done()) != 0 || len(p) != 1 || p[0].Trial != "000-stock-1" || !strings.Contains(p[0].What, path) {
+		t.Errorf("done %v, problems %v; want none done and one about %s", d.Done(), p, path)
+	}
+	if n := strings.Count(p[0].String(), "trial 000-stock-1: "); n != 1 {
+		t.Errorf("problem %q names its trial %d times", p[0], n)
+	}
 }

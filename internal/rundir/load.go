@@ -50,6 +50,26 @@ func (d *Dir) forget(id string) {
 	d.problems = slices.DeleteFunc(d.problems, func(p Problem) bool { return p.Trial == id })
 }
 
+// Reject takes the trial id out of the whole ones because of why, an error of Load or Console: its
+// files have their sizes but not their content. It becomes a Problem, and Begin takes it again.
+func (d *Dir) Reject(id string, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.done, id)
+	d.problem(id, "%s", strings.TrimPrefix(why.Error(), "trial "+id+": "))
+}
+
+// rejectUnreadable reads every whole trial to its end, and rejects those where that fails.
+func (d *Dir) rejectUnreadable() {
+	for _, id := range d.Done() {
+		for _, err := range d.Load(id) {
+			if err != nil {
+				d.Reject(id, err)
+			}
+		}
+	}
+}
+
 func (d *Dir) scanTrial(name string) {
 	t, ok := d.planned(name)
 	if !ok {

@@ -21,7 +21,8 @@ type Holder struct {
 	Since time.Time `json:"since"`
 }
 
-// Lock makes d writable, removes what a crash left in it, and looks again at what is there. It
+// Lock makes d writable, removes what a crash left in it, and looks again at what is there, this
+// time into the records too: a trial that can't be read is to be run again. It
 // returns a *LockedError at once while another process, or another Dir of this one, has the lock.
 // The kernel drops the lock of a process that dies, however it dies.
 func (d *Dir) Lock() error {
@@ -41,6 +42,7 @@ func (d *Dir) Lock() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("lock run directory: %w", err), d.Close())
 	}
+	d.rejectUnreadable()
 	return nil
 }
 

@@ -105,7 +105,11 @@ func (r *Reader) scan() ([]byte, error) {
 			return line, nil
 		}
 	}
-	if err := r.s.Err(); err != nil {
+	err := r.s.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("not a record: longer than %d bytes", MaxLine)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("line %d: %w", r.line+1, err)
 	}
 	return nil, ErrCut

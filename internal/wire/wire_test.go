@@ -119,7 +119,7 @@ func TestReaderRejects(t *testing.T) {
 		{"two values", `{"n":0,"loss":{}} {"n":1,"loss":{}}` + "\n", "more than one value"},
 		{"backwards", `{"n":3,"loss":{}}` + "\n" + `{"n":2,"loss":{}}` + "\n", "line 2: record 2 after record 3"},
 		{"negative", `{"n":-1,"loss":{}}` + "\n", "number -1"},
-		{"line too long", strings.Repeat("x", MaxLine+1), "token too long"},
+		{"line too long", strings.Repeat("x", MaxLine+1), "line 1: not a record: longer than 1048576 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := read(tt.in)
