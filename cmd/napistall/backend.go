@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/backend/qemu"
@@ -34,8 +36,12 @@ func newStore(dir string, offline bool) (kimage.Store, error) {
 	if dir == "" {
 		var err error
 		if dir, err = kimage.DefaultDir(); err != nil {
-			return kimage.Store{}, err
+			return kimage.Store{}, fmt.Errorf("%w: choose another with --cache", err)
 		}
+	}
+	dir, err := filepath.Abs(dir) // make and apt are run in directories of their own
+	if err != nil {
+		return kimage.Store{}, fmt.Errorf("find the cache directory: %w", err)
 	}
 	return kimage.Store{Dir: dir, Offline: offline, Log: func(line string) { slog.Info(line) }}, nil
 }

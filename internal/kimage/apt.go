@@ -210,14 +210,19 @@ type aptError struct {
 	err         error
 }
 
-// Error gives the first error line, without the decoration.
+// Error gives the first error line, without the decoration; the last line of all if there is none.
 func (e *aptError) Error() string {
+	last := ""
 	for line := range strings.Lines(e.text) {
-		if msg, ok := strings.CutPrefix(strings.TrimSpace(line), "E: "); ok {
+		line = strings.TrimSpace(line)
+		if msg, ok := strings.CutPrefix(line, "E: "); ok {
 			return e.name + ": " + msg
 		}
+		if line != "" {
+			last = ": " + line
+		}
 	}
-	return fmt.Sprintf("%s: %v", e.name, e.err)
+	return fmt.Sprintf("%s: %v%s", e.name, e.err, last)
 }
 
 func (e *aptError) Unwrap() error {
@@ -246,6 +251,6 @@ func (e *aptError) networkDown() bool {
 
 // transient reports whether another try may help.
 func (e *aptError) transient() bool {
-	return e.networkDown() || e.has("unexpected size", "Hash Sum mismatch", "Mirror sync", "Could not get lock",
-		"Unable to lock", "Undetermined Error", "503", "502", "500  ", "429", "Connection timed out", "Some index files failed")
+	return !errors.Is(e, syscall.ENOSPC) && (e.networkDown() || e.has("unexpected size", "Hash Sum mismatch", "Mirror sync", "Could not get lock",
+		"Unable to lock", "Undetermined Error", "503", "502", "500  ", "429", "Connection timed out", "Some index files failed"))
 }

@@ -93,7 +93,12 @@ func (s Store) apt(ctx context.Context, spec Spec) (aptState, func(), error) {
 	if pause == 0 {
 		pause = 2 * time.Second
 	}
-	return aptState{dir: filepath.Join(s.Dir, "apt", name), suite: spec.Suite, arch: spec.Arch, pause: pause, say: s.say}, unlock, nil
+	dir, err := filepath.Abs(filepath.Join(s.Dir, "apt", name)) // apt is run elsewhere
+	if err != nil {
+		unlock()
+		return aptState{}, nil, fmt.Errorf("find the kernel cache: %w", err)
+	}
+	return aptState{dir: dir, suite: spec.Suite, arch: spec.Arch, pause: pause, say: s.say}, unlock, nil
 }
 
 // refresh sees to it that the index is younger than age, or under Offline that there is one.

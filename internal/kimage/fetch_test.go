@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,6 +166,32 @@ func TestFetchMirrorTrouble(t *testing.T) {
 	if img := fetch(t, s, "debian:x/amd64"); img.Release != "6.18.15+deb13-cloud-amd64" || !strings.Contains(log(), "the newest known on") {
 		t.Errorf("Fetch = %s; log:\n%s", img.Release, log())
 	}
+}
+
+// TestFetchFullDisk: no try changes that, and the directory can be named from where one is.
+func TestFetchFullDisk(t *testing.T) {
+	f := newFakeApt(t)
+	f.addOld("6.18.15+deb13", "cloud-amd64", "6.18.15-1")
+	s, log := f.store()
+	f.fail("update", 1, "E: Failed to fetch http://m.invalid/Packages  Error writing to file - write (28: No space left on device)\n"+
+		"E: Some index files failed to download.")
+	_, err := s.Fetch(t.Context(), mustParse(t, "debian:x/amd64"))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no free disk in "+s.Dir) || strings.Contains(log(), "again") {
+		t.Errorf("Fetch = %v; log:\n%s", err, log())
+	}
+	f.fail("update", 1, "W: something odd\n")
+	if _, err = s.Fetch(t.Context(), mustParse(t, "debian:x/amd64")); err == nil || !strings.HasSuffix(err.Error(), ": W: something odd") {
+		t.Errorf("Fetch = %v; want what apt said", err)
+	}
+}
+
+func TestFetchIntoRelativeDir(t *testing.T) {
+	f := newFakeApt(t)
+	f.addOld("6.18.15+deb13", "cloud-amd64", "6.18.15-1")
+	s, _ := f.store()
+	t.Chdir(t.TempDir())
+	s.Dir = "cache"
+	fetch(t, s, "debian:x/amd64")
 }
 
 func TestFetchErrors(t *testing.T) {

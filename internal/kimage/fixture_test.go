@@ -203,6 +203,7 @@ type fakeApt struct {
 const aptGetScript = `#!/bin/sh
 echo "apt-get $4 $5" >> "$FAKE_APT/calls"
 conf=$3
+[ -r "$conf" ] || { echo "W: Unable to read $conf" >&2; exit 100; }
 shift 3
 if [ -s "$FAKE_APT/$1-fails" ]; then
 	n=$(head -n 1 "$FAKE_APT/$1-fails")
@@ -230,6 +231,7 @@ exit 1
 
 const aptCacheScript = `#!/bin/sh
 echo "apt-cache $3" >> "$FAKE_APT/calls"
+[ -r "$2" ] || { echo "W: Unable to read $2" >&2; exit 100; }
 shift 2
 case $1 in
 pkgnames) sed -n 's/^Package: //p' "$FAKE_APT/Packages" | grep "^$2";;
