@@ -170,13 +170,13 @@ func (p *parcel) writeEntry(dir string, m manifest) error {
 	return writeJSON(filepath.Join(dir, "manifest.json"), m)
 }
 
-// writeJSON replaces a file atomically and durably.
+// writeJSON replaces a file atomically and durably. What a kill leaves is beside it, for sweep.
 func writeJSON(name string, v any) error {
 	text, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(name, append(text, '\n'), 0o644)
+	return renameio.WriteFile(name, append(text, '\n'), 0o644, renameio.WithTempDir(filepath.Dir(name)))
 }
 
 // entry returns the kernel under key, making it with fill when the cache doesn't have it or has it
@@ -229,8 +229,16 @@ func (s Store) full(err error) error {
 	return err
 }
 
-// sweep removes what runs that were killed left: work directories and lock files that nobody holds.
+// sweep removes what runs that were killed left: work directories and lock files that nobody holds, and
+// half-written refs.
 func (s Store) sweep() {
+	refs, _ := filepath.Glob(filepath.Join(s.Dir, "refs", ".*")) // a bad pattern finds nothing
+	for _, name := range refs {
+		// Writing one takes an instant: an old one is nobody's.
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.Remove(name) // the next sweep tries again
+		}
+	}
 	work, _ := os.ReadDir(filepath.Join(s.Dir, "work")) // none is as good as unreadable
 	locks, _ := os.ReadDir(filepath.Join(s.Dir, "locks"))
 	names := make(map[string]bool)

@@ -3,6 +3,7 @@ package kimage
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,6 +183,35 @@ func TestFetchFullDisk(t *testing.T) {
 	f.fail("update", 1, "W: something odd\n")
 	if _, err = s.Fetch(t.Context(), mustParse(t, "debian:x/amd64")); err == nil || !strings.HasSuffix(err.Error(), ": W: something odd") {
 		t.Errorf("Fetch = %v; want what apt said", err)
+	}
+}
+
+// TestFetchLeavesNoTemporaryFile: whenever it is killed, what it was writing is in the cache, and goes.
+func TestFetchLeavesNoTemporaryFile(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	dir := t.TempDir()
+	name := filepath.Join(dir, "refs", "x.json")
+	if err := os.MkdirAll(filepath.Join(name, "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err := writeJSON(name, 1)
+	var link *os.LinkError
+	if !errors.As(err, &link) || filepath.Dir(link.Old) != filepath.Dir(name) {
+		t.Errorf("writeJSON = %v; want it written beside its place", err)
+	}
+	half, old := filepath.Join(dir, "refs", ".x.json123"), time.Now().Add(-time.Hour)
+	writeFile(t, half, []byte("{"))
+	Store{Dir: dir}.sweep()
+	if _, err := os.Stat(half); err != nil {
+		t.Errorf("what may still be written is gone: %v", err)
+	}
+	if err := os.Chtimes(half, old, old); err != nil {
+		t.Fatal(err)
+	}
+	Store{Dir: dir}.sweep()
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed run left is still there: %v", err)
 	}
 }
 
