@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,7 +71,8 @@ func isUsage(err error) bool {
 
 // complain says on stderr why the program fails, with what a broken machine printed last.
 func complain(err error) {
-	fmt.Fprintln(os.Stderr, "napistall:", err)
+	// Go's own word for it means nothing to whoever pressed Ctrl-C.
+	fmt.Fprintln(os.Stderr, "napistall:", strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted"))
 	if m, ok := errors.AsType[*backend.MachineError](err); ok && len(m.Last) > 0 {
 		fmt.Fprintln(os.Stderr, "the console's last lines:")
 		for _, line := range m.Last {

@@ -299,6 +299,10 @@ func (c runCommand) walk(cmd *cobra.Command, r runner.Runner) error {
 	screen.close()
 
 	table, err := c.finish(cmd, r.Dir, runErr)
+	if errors.Is(runErr, context.Canceled) {
+		slog.Info(fmt.Sprintf("%d of %d trials are kept: go on with napistall run --resume %s",
+			len(r.Dir.Done()), len(r.Dir.Plan().Trials), r.Dir.Path()))
+	}
 	closeErr := r.Dir.Close()
 	switch {
 	case runErr != nil:

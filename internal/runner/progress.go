@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -42,6 +44,9 @@ type Progress struct {
 // Line returns p as one line of at most 80 columns.
 func Line(p Progress) string {
 	head := fmt.Sprintf("%*d/%d  %-12s  ", len(fmt.Sprint(p.Total)), p.Index, p.Total, clip(p.Arm, 14))
+	if errors.Is(p.Err, context.Canceled) {
+		return clip(oneLine(head+"interrupted"), 80)
+	}
 	if p.Err != nil {
 		return clip(oneLine(head+"no data: "+p.Err.Error()), 80)
 	}
