@@ -105,7 +105,7 @@ var tellingWords = newWordFilter(
 	"general protection fault", "Unable to handle", "kernel BUG", "[ end trace", "[ cut here",
 	// pieces of reports without their heads
 	"NMI backtrace", "Task dump", "Call Trace", "Call trace", "Backtrace:", " Comm: ", "task:", "RIP: 0010:", "RSP: 0018:", "PC is at",
-	"Krnl PSW", "Code: ", "(detected by", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",
+	"Krnl PSW", "Code: ", "(detected by", " jiffies g=", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",
 	// what is needed later
 	"Linux version ", "scheduler-enlistment",
 )

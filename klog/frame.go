@@ -154,6 +154,19 @@ func frame(text string) (Frame, bool) {
 	}
 }
 
+// callerOf returns the function behind " from " in a line of arm's: the next line begins with it, if there is one.
+func callerOf(text string) string {
+	_, rest, found := strings.Cut(text, " from ")
+	if !found {
+		return ""
+	}
+	f, ok := frame(rest)
+	if !ok {
+		return ""
+	}
+	return f.Func
+}
+
 // identifier returns the length of the function or module name that s begins with.
 func identifier(s string) int {
 	n := 0

@@ -216,6 +216,13 @@ func (t *Trace) top() string {
 	return ""
 }
 
+// Loop returns the outermost function that is not common to all threads of the trace's kind: what they are
+// at. It is "" where the trace doesn't say.
+func (t Trace) Loop() string { return t.loop() }
+
+// Top returns the innermost function below those that made the trace.
+func (t Trace) Top() string { return t.top() }
+
 func (t *Trace) hog() *Hog {
 	return &Hog{Task: t.Task, PID: t.PID, CPU: t.CPU, HasCPU: t.HasCPU, Frame: t.loop(), Top: t.top()}
 }

@@ -65,7 +65,8 @@ type tracer struct {
 	inFrames bool // after "Call Trace:"
 	irq      bool
 	role     Role
-	cpu      int // of "Task dump for CPU 3:", else -1
+	cpu      int    // of "Task dump for CPU 3:", else -1
+	caller   string // arm: the newest frame's caller
 }
 
 // trace takes in a line of a backtrace and reports whether it was one.
@@ -94,6 +95,9 @@ func (p *Parser) trace(l Line, text string) bool {
 	}
 	f, ok := frame(text)
 	f.IRQ = p.tr.irq
+	if ok {
+		p.tr.caller = callerOf(text)
+	}
 	return p.frame(t, f, ok)
 }
 
@@ -190,6 +194,8 @@ func (p *Parser) closeTrace() {
 		return
 	}
 	p.tr.open = nil
+	p.frame(t, Frame{Func: p.tr.caller, Sure: true}, p.tr.caller != "")
+	p.tr.caller = ""
 	switch {
 	case p.anchor != nil:
 		if r := p.anchor.root(); len(r.Traces) < maxTraces {

@@ -52,7 +52,7 @@ func status(err error) int {
 		return exitDone
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.Is(err, errUnmet):
+	case errors.Is(err, errUnmet), errors.Is(err, errFound):
 		return exitUnmet
 	case isUsage(err):
 		return exitUsage
@@ -71,6 +71,9 @@ func isUsage(err error) bool {
 
 // complain says on stderr why the program fails, with what a broken machine printed last.
 func complain(err error) {
+	if errors.Is(err, errFound) {
+		return
+	}
 	// Go's own word for it means nothing to whoever pressed Ctrl-C.
 	fmt.Fprintln(os.Stderr, "napistall:", strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted"))
 	if m, ok := errors.AsType[*backend.MachineError](err); ok && len(m.Last) > 0 {

@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 (Linux's, not Node.js's), on any kernel, with no special hardware.
 
 Exit status: 0 done, 1 napistall failed, 2 wrong usage or experiment text, 3 an expectation was not
-met, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
+met or parse found something, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
 		Version:       agent.Version(),
 		Args:          usageArgs(cobra.NoArgs),
 		SilenceErrors: true,
@@ -57,7 +57,7 @@ met, 69 not possible on this machine, 130 interrupted (what was measured so far 
 	var verbose bool
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on stderr")
 	root.PersistentPreRun = func(*cobra.Command, []string) { logTo(verbose) }
-	root.AddCommand(newRun(), newReport(), newKernel(), newMan())
+	root.AddCommand(newRun(), newReport(), newParse(), newKernel(), newMan())
 	return root
 }
 
