@@ -69,6 +69,7 @@ func (p Problem) String() string {
 // text, and locks it. It never touches a path that exists: the error then matches fs.ErrExist.
 // After an error nothing of the run directory is left.
 func Create(path string, text []byte, plan Plan) (*Dir, error) {
+	path = filepath.Clean(path) // the parent of "run/" is not "run"
 	plan.Format = Format
 	plan.TextSHA256 = sum(text)
 	data, err := encodePlan(plan)

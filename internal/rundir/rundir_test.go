@@ -246,6 +246,24 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	}
 }
 
+// TestCreateByAnyName: however a user writes the name of a directory that isn't there yet.
+func TestCreateByAnyName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, path := range []string{"slash/", "deep/er//", "./none/../up", "a b\n", "-rf"} {
+		d, err := Create(path, []byte(text), smallPlan(1))
+		if err != nil {
+			t.Errorf("Create(%q): %v", path, err)
+			continue
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := Open(path); err != nil && path != "./none/../up" { // which has no none
+			t.Error(err)
+		}
+	}
+}
+
 func TestBeginRefuses(t *testing.T) {
 	d := create(t, 2)
 	mustPut(t, d, 0)
