@@ -331,9 +331,9 @@ func (c runCommand) finish(cmd *cobra.Command, dir *rundir.Dir, runErr error) (r
 		if err := report.Text(&table, run, report.Options{Long: c.long, Width: textWidth(os.Stdout)}); err != nil {
 			return run, err
 		}
-		if _, err := cmd.OutOrStdout().Write(table.Bytes()); err != nil {
-			return run, err
-		}
 	}
-	return run, dir.Finish(ending, table.Bytes())
+	// First it is kept: who reads our output may have gone, and SIGPIPE ends us.
+	err := dir.Finish(ending, table.Bytes())
+	_, printErr := cmd.OutOrStdout().Write(table.Bytes())
+	return run, errors.Join(err, printErr)
 }
