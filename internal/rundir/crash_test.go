@@ -398,6 +398,35 @@ func TestDamagedTrialIsRunAgain(t *testing.T) {
 	}
 }
 
+// TestPlanOfAnotherRun: a trial is not taken for one of the same name in another experiment.
+func TestPlanOfAnotherRun(t *testing.T) {
+	d := create(t, 2)
+	mustPut(t, d, 0)
+	mustPut(t, d, 1)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	plan := smallPlan(2)
+	plan.Trials[0].Arm.Kernel += "-other"
+	other, err := Create(filepath.Join(t.TempDir(), "other"), []byte(text), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(other.Close(), os.Rename(filepath.Join(other.Path(), planFile), filepath.Join(d.Path(), planFile))); err != nil {
+		t.Fatal(err)
+	}
+	mixed, err := Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"001-lazy-1"}, mixed.Done()); diff != "" {
+		t.Errorf("done (-want +got):\n%s", diff)
+	}
+	if p := mixed.Problems(); len(p) != 1 || p[0].Trial != "000-stock-1" || !strings.Contains(p[0].What, "another experiment") {
+		t.Errorf("problems %v; want one about 000-stock-1", p)
+	}
+}
+
 // TestBrokenRecords: damage that leaves the size alone is found when the records are read.
 func TestBrokenRecords(t *testing.T) {
 	d := create(t, 1)

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,9 +83,18 @@ func (d *Dir) scanTrial(name string) {
 		d.problem(name, "%v", err)
 	case info.Trial.ID() != t.ID():
 		d.problem(name, "%s is of trial %s", infoFile, info.Trial.ID())
+	case !same(info.Trial, t):
+		d.problem(name, "%s is of another experiment: its arm %s is not the plan's", infoFile, t.Arm.Name)
 	default:
 		d.done[name] = info
 	}
+}
+
+// same reports whether two trials are one as far as a file can tell.
+func same(a, b experiment.Trial) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // readInfo returns the Info of the trial in folder, and an error unless all of its files have the
