@@ -191,6 +191,7 @@ func (g *guest) trial(act string) {
 	g.send(f, phase(experiment.Setup, 0), phase(experiment.Hold, sec), deleted(sec+1, experiment.Hold))
 	switch act {
 	case "panics":
+		g.send(experiment.Record{At: 9 * sec, Counters: &experiment.Counters{InHold: true}})
 		g.print("Kernel panic - not syncing: hung_task: blocked tasks", "Call Trace:", "---[ end Kernel panic - not syncing: hung_task ]---")
 		hang()
 	case "panics and exits":

@@ -8,7 +8,7 @@ import (
 )
 
 // An outstanding follows the probe's operation that has not been reported yet, for the trial whose
-// guest falls silent: nobody can then ask the guest since when its probe is blocked. Its bound is
+// guest falls silent or panics: nobody can then ask the guest since when its probe is blocked. Its bound is
 // careful: the operation began by the time that the one before had ended, the pause had passed and a
 // device could be made, and it was still going on at the newest Counters, which the agent sends each
 // second.

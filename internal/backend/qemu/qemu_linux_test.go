@@ -75,21 +75,23 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A guest that falls silent had its probe blocked for at least as long as the agent was seen alive.
-func TestSilentGuestLeavesACensoredSample(t *testing.T) {
-	recs, err := runFake(t, fake(t, "falls silent"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := recs[len(recs)-2].Sample
-	const sec = rcu.Ktime(time.Second)
-	want := &experiment.Sample{ // from the delete's end, 250 ms of pause and 1 s for the device, to the Counters
-		Op: experiment.LinkDel, Censored: true, Phase: experiment.Hold,
-		Start: sec + 1 + rcu.Ktime(1270*time.Millisecond),
-		Took:  8*time.Second - 1270*time.Millisecond - 1,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the last sample (-want +got):\n%s", diff)
+// A guest that falls silent or panics had its probe blocked for at least as long as the agent was seen alive.
+func TestCutTrialLeavesACensoredSample(t *testing.T) {
+	for _, act := range []string{"falls silent", "panics"} {
+		recs, err := runFake(t, fake(t, act))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := recs[len(recs)-2].Sample
+		const sec = rcu.Ktime(time.Second)
+		want := &experiment.Sample{ // from the delete's end, 250 ms of pause and 1 s for the device, to the Counters
+			Op: experiment.LinkDel, Censored: true, Phase: experiment.Hold,
+			Start: sec + 1 + rcu.Ktime(1270*time.Millisecond),
+			Took:  8*time.Second - 1270*time.Millisecond - 1,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the last sample (-want +got):\n%s", act, diff)
+		}
 	}
 }
 

@@ -145,7 +145,8 @@ func (s *session) finish(end experiment.End) error {
 	if late != nil && end.Outcome == experiment.Silent {
 		end = *late // it came in the last moment
 	}
-	if sample := s.open.sample(); sample != nil && end.Outcome == experiment.Silent {
+	cut := end.Outcome == experiment.Silent || end.Outcome == experiment.Panicked
+	if sample := s.open.sample(); sample != nil && cut {
 		if err := s.put(experiment.Record{Sample: sample}); err != nil {
 			return err
 		}
