@@ -16,6 +16,9 @@ func judgeStall(e *Event, all []Event) finding {
 	if f, ok := judgeDeaf(e, accused); ok {
 		return f
 	}
+	if e.crawling() {
+		return finding{class: SlowConsole, signs: []string{"several CPUs took hardly a tick in all that time: they are all slow at once"}}
+	}
 	t := e.traceOf(e.CPUs)
 	if t == nil {
 		t = elsewhere(e, all)
@@ -31,6 +34,8 @@ func judgeStall(e *Event, all []Event) finding {
 		f := finding{class: StarvedGP}
 		return f.plus(starved != nil, "the grace-period kthread was starved").plus(idle, "the accused CPU is idle").
 			plus(e.unprobed(), "RCU asked the accused CPU for nothing")
+	case idle && e.Kind == Expedited: // idle CPUs owe it nothing
+		return finding{class: Softirq, hog: t.hog(), signs: []string{accused}}
 	case idle:
 		return finding{class: LostTimer, signs: []string{"RCU accuses an idle CPU"}}
 	case t == nil || !t.named() && len(t.Frames) == 0:
@@ -148,6 +153,19 @@ func (e *Event) idle(t *Trace) bool {
 		}
 	}
 	return known && !t.looping() || !known && t.idle()
+}
+
+// crawling reports whether several CPUs did take interrupts, but hardly a tick for all the age of the grace period: that is
+// not one CPU's fault, but that of what runs them all.
+func (e *Event) crawling() bool {
+	cpus := map[int]bool{}
+	for _, s := range e.States {
+		if s.Deaf() || s.Unprobed() || s.Ticks < 0 || s.Ticks > e.Jiffies/100 {
+			return false
+		}
+		cpus[s.CPU] = true
+	}
+	return len(cpus) >= 3 && len(cpus) == len(e.CPUs)
 }
 
 // tick is how many interrupts the report itself accounts for.

@@ -154,13 +154,22 @@ func (p *Parser) owner(r *report, k key) {
 // hardLockup takes in "Watchdog detected hard LOCKUP on cpu 3" and its kin.
 func (p *Parser) hardLockup(l Line) {
 	e := Event{Kind: HardLockup}
-	for _, mark := range [...]string{"LOCKUP on cpu ", "watchdog: CPU"} {
+	for _, mark := range [...]string{"LOCKUP on cpu ", "LOCKUP on other CPUs ", "watchdog: CPU", "Watchdog CPU:"} {
 		if c, ok := numberAfter(l.Text, mark); ok && c >= 0 && c <= maxCPU {
 			e.CPUs = insert(e.CPUs, int(c))
 			break
 		}
 	}
+	p.explains()
 	p.begin(l, e)
+}
+
+// explains drops a warning just begun, because the line after it says what it is.
+func (p *Parser) explains() {
+	if r := p.anchor; r != nil && r.Kind == Warning && strings.Contains(r.Lines[0], "WARNING: ") && p.n-r.opened <= 3 && p.reports[len(p.reports)-1] == r {
+		p.reports = p.reports[:len(p.reports)-1]
+		p.anchor = nil
+	}
 }
 
 // panicked takes in "Kernel panic - not syncing: …", but not the line that ends the dump below it.
@@ -185,6 +194,7 @@ func (p *Parser) trouble(l Line) bool {
 	case strings.Contains(text, "NOHZ") && strings.Contains(text, "softirq") && strings.Contains(text, "pending"):
 		p.once(l, Event{Kind: NOHZ}, "")
 	case txTimeout(text):
+		p.explains()
 		dev := netdev(text)
 		p.once(l, Event{Kind: TXTimeout, Device: name(dev)}, dev)
 	case strings.Contains(text, "refcount_t: "):
@@ -227,7 +237,7 @@ func (p *Parser) sameDump(l Line, k Kind) {
 func (p *Parser) warn(l Line) bool {
 	_, rest, _ := strings.Cut(l.Text, "WARNING: ")
 	switch {
-	case strings.Contains(rest, " dev_watchdog+"):
+	case strings.Contains(rest, "dev_watchdog+"), strings.Contains(rest, "watchdog_overflow_callback"):
 		return p.anchor != nil && p.anchor.Kind == TXTimeout || p.strange()
 	case strings.HasPrefix(rest, "CPU: ") || strings.HasPrefix(rest, "at ") || strings.Contains(rest, " at ") && strings.Contains(rest, "+0x"):
 		p.warning(l)

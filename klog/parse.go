@@ -205,7 +205,7 @@ func (p *Parser) header(l Line) bool {
 	switch {
 	case strings.Contains(l.Text, "Kernel panic - not syncing"):
 		return p.panicked(l)
-	case strings.Contains(l.Text, "detected hard LOCKUP"), strings.Contains(l.Text, "detected LOCKUP on cpu"):
+	case strings.Contains(l.Text, "detected hard LOCKUP"), strings.Contains(l.Text, "Hard LOCKUP"):
 		p.hardLockup(l)
 		return true
 	case strings.Contains(l.Text, " jiffies old"):

@@ -39,6 +39,7 @@ func TestParseCounts(t *testing.T) {
 		{"wrapped.txt", map[Kind]int{Classic: 4, Expedited: 2}},
 		{"reboot.txt", map[Kind]int{Classic: 3}},
 		{"harmless.txt", map[Kind]int{}},
+		{"numberless.txt", map[Kind]int{Classic: 4}},
 		{"fragment.txt", map[Kind]int{Fragment: 1}},
 		{"network.txt", map[Kind]int{UnregisterWait: 1, RTThrottle: 1, TXTimeout: 2, NOHZ: 1, Warning: 1, Oops: 1}},
 	}

@@ -125,6 +125,29 @@ func (t *Trace) waitsForLock() bool {
 	return false
 }
 
+// atDevice reports whether the CPU was reading or writing a device's registers, or waiting for one: a loop of the
+// driver's own, whatever thread it runs in.
+func (t *Trace) atDevice() bool {
+	if t == nil {
+		return false
+	}
+	fn := t.top()
+	for _, part := range [...]string{"mmio", "ioread", "iowrite", "readl", "readb", "readw", "writel", "writeb", "delay", "poll_timeout", "poll_msec", "pci_user_read", "pci_read", "pci_conf"} {
+		if strings.Contains(fn, part) {
+			return true
+		}
+	}
+	return strings.HasSuffix(fn, "_rr") || strings.HasSuffix(fn, "_rmw")
+}
+
+// waitsForCPU reports whether the CPU was waiting for another one to answer: it is that one's victim.
+func (t *Trace) waitsForCPU() bool {
+	return t.has(func(fn string) bool {
+		return strings.HasPrefix(fn, "smp_call_function") || oneOf("wait_rcu_exp_gp", "csd_lock_wait", "__csd_lock_wait", "on_each_cpu_cond_mask",
+			"stop_machine_cpuslocked", "multi_cpu_stop", "native_flush_tlb_others", "kvm_flush_tlb_others", "flush_tlb_mm_range", "text_poke_sync", "generic_exec_single")(fn)
+	})
+}
+
 // isReporting reports whether fn is part of how a stall is noticed and printed, from the tick up.
 func isReporting(fn string) bool {
 	fn = plain(fn)
@@ -234,6 +257,8 @@ func byTrace(t *Trace, accused string) finding {
 	case t.console():
 		f.class = SlowConsole
 		return f.plus(true, "the CPU is writing to a console")
+	case t.waitsForCPU() && !t.threadedPoll():
+		return finding{class: Unknown, hog: f.hog, against: []string{"it waits for another CPU to answer: that one's victim"}}
 	case t.NAPIThread() || t.threadedPoll():
 		return napiThread(t, f)
 	case t.softirq():
@@ -251,6 +276,22 @@ func byTrace(t *Trace, accused string) finding {
 	return f
 }
 
+// elsewhere reports whether the task's own part of the stack is known, and not in a poll.
+func (t *Trace) elsewhere() bool {
+	return slices.ContainsFunc(t.sure(), func(f Frame) bool { return !f.IRQ && !isReporting(f.Func) && !isFoundation(f.Func) })
+}
+
+// beneathPoll is the outermost function below NAPI's own.
+func (t *Trace) beneathPoll() string {
+	frames := t.sure()
+	for i := len(frames) - 1; i >= 0; i-- {
+		if fn := frames[i].Func; !isFoundation(fn) && !isReporting(fn) && !oneOf("__napi_poll", "napi_poll", "napi_threaded_poll", "napi_threaded_poll_loop")(fn) {
+			return fn
+		}
+	}
+	return t.top()
+}
+
 // napiThread looks at an accused NAPI thread for other explanations.
 func napiThread(t *Trace, f finding) finding {
 	f.class = ThreadedNAPI
@@ -259,10 +300,13 @@ func napiThread(t *Trace, f finding) finding {
 	switch {
 	case t.waitsForLock():
 		return finding{class: Unknown, hog: f.hog, against: []string{"the NAPI thread spins for a lock that another CPU holds"}}
+	case t.atDevice():
+		return finding{class: DriverWorker, hog: &Hog{Task: t.Task, PID: t.PID, CPU: t.CPU, HasCPU: t.HasCPU, Frame: t.beneathPoll(), Top: t.top()},
+			signs: append(f.signs[:1:1], "it is at the device's registers: the driver's loop, not NAPI's")}
 	case t.inIRQ():
 		f.class = Softirq
 		return f.minus(true, "the NAPI thread under the interrupt is not what runs")
-	case !t.threadedPoll() && t.has(func(fn string) bool { return !isReporting(fn) && !isFoundation(fn) }) && !t.polls():
+	case !t.threadedPoll() && !t.polls() && t.elsewhere():
 		return finding{class: Unknown, hog: f.hog, against: []string{"the NAPI thread is not in its poll"}}
 	case t.User || t.State != "" && t.State != "R":
 		return finding{class: Unknown, hog: f.hog, against: []string{"the NAPI thread does not run"}}

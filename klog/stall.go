@@ -1,6 +1,7 @@
 package klog
 
 import (
+	"math"
 	"strings"
 	"time"
 )
@@ -181,7 +182,7 @@ func (p *Parser) end(i int, fields string) {
 	r.Jiffies, _ = numberAfter(fields, "t=")
 	g, ok := numberAfter(fields, "g=")
 	if !ok {
-		p.alone(r)
+		p.numberless(r)
 		return
 	}
 	r.GP = gp("g=", g)
@@ -192,6 +193,38 @@ func (p *Parser) end(i int, fields string) {
 		}
 		return r.Self == known.bySelf || r.Jiffies-known.newest > known.first/8
 	})
+}
+
+// numberless settles a report of a kernel that printed no g= yet (before 3.4 or so): an earlier one of the
+// flavor is about the same grace period if that began at the same time.
+func (p *Parser) numberless(r *report) {
+	k := key{Classic, r.Flavor, ""}
+	known := p.known[k]
+	if r.peer != nil || r.Jiffies == 0 {
+		p.alone(r)
+		return
+	}
+	if known != nil && !sameStart(known, r) {
+		delete(p.known, k)
+	}
+	p.merge(r, k, func(known *report) bool { return r.Jiffies-known.newest > known.first/8 })
+}
+
+// sameStart reports whether two reports' ages differ by as much as the time between them, at any HZ.
+func sameStart(known, r *report) bool {
+	if !known.HasTime || !r.HasTime {
+		return false
+	}
+	jiffies, dt := float64(r.Jiffies-known.newest), (r.Last - known.reported).Seconds()
+	if math.Abs(jiffies) <= 10 && math.Abs(dt) <= 2 {
+		return true
+	}
+	for _, hz := range [...]float64{100, 250, 300, 1000} {
+		if ratio := jiffies / (dt * hz); ratio > 0.97 && ratio < 1.03 {
+			return true
+		}
+	}
+	return false
 }
 
 // settle closes the open classic reports that done says will not get their end any more.

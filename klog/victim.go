@@ -32,6 +32,7 @@ const (
 	WaitsWorker Wait = "a worker"
 	WaitsNAPI   Wait = "a NAPI instance to end"
 	WaitsLock   Wait = "a lock"
+	WaitsCPU    Wait = "another CPU's answer"
 )
 
 const maxVictims = 16
@@ -51,6 +52,9 @@ func victims(events []Event) []Victim {
 	}
 	for i := range events {
 		e := &events[i]
+		if t := e.traceOf(e.CPUs); e.Kind == SoftLockup && t.waitsForCPU() {
+			put(Victim{Task: e.Task, PID: e.PID, Seconds: e.Seconds, Waits: WaitsCPU, In: t.loop()})
+		}
 		if e.Kind != HungTask && e.Kind != MutexOwner {
 			continue
 		}
