@@ -28,7 +28,10 @@ func (v *Verdict) summary(events []Event) string {
 	case DeadCPU:
 		s = "A CPU takes no interrupts" + v.by()
 	case SlowConsole:
-		s = "Printing held the CPU, not work" + v.by()
+		s = "Everything ran too slowly: an emulator, or a host with too much to do"
+		if v.Hog != nil {
+			s = "Printing held the CPU, not work" + v.by()
+		}
 	case Fragmentary:
 		s = "The log has only a piece of a report: not enough to tell"
 	default:

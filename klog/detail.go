@@ -29,8 +29,13 @@ func (p *Parser) detail(l Line, text string) bool {
 		}
 	case strings.Contains(text, "number:"), strings.Contains(text, "cputime:"):
 		return p.stalled().cputime(text)
+	case strings.HasPrefix(text, "pwq ") && r.Kind == WorkqueueLockup:
+		_, pool, _ := strings.Cut(text, ": ")
+		p.ofPool = strings.HasPrefix(pool, p.pool+" ")
 	case strings.HasPrefix(text, "in-flight: ") && r.Kind == WorkqueueLockup:
-		r.works(text[len("in-flight: "):])
+		if p.ofPool {
+			r.works(text[len("in-flight: "):])
+		}
 	case strings.Contains(text, "Stall ended"):
 		r.note(l)
 	case r.Kind == TasksRCU:

@@ -194,15 +194,19 @@ func judge(e *Event, all []Event) (finding, bool) {
 	case SoftLockup:
 		return judgeSoftLockup(e, all), true
 	case HardLockup:
-		if t := e.traceOf(e.CPUs); t != nil && !t.idle() {
+		if t := e.traceOf(e.CPUs); t != nil && !t.idle() && !t.NAPIThread() { // NAPI's loop leaves interrupts on
 			return byTrace(t, "the CPU took no interrupts (hard lockup)"), true
 		}
 		return finding{class: DeadCPU, signs: []string{"the CPU took no interrupts (hard lockup)"}}, true
 	case WorkqueueLockup:
-		if len(e.Works) > 0 {
-			return finding{class: DriverWorker, hog: &Hog{Task: "kworker", Frame: e.Works[0], CPU: first(e.CPUs), HasCPU: len(e.CPUs) == 1},
-				signs: []string{"a worker pool made no progress while it was at " + e.Works[0]}}, true
+		if len(e.Works) == 0 {
+			return finding{}, false
 		}
+		if t := e.traceOf(nil); t != nil && t.named() && t.loop() != "" {
+			return byTrace(t, "a worker pool made no progress"), true
+		}
+		return finding{class: DriverWorker, hog: &Hog{Task: "kworker", Frame: e.Works[0], CPU: first(e.CPUs), HasCPU: len(e.CPUs) == 1},
+			signs: []string{"a worker pool made no progress while it was at " + e.Works[0]}}, true
 	case CPUDump:
 		return judgeDump(e), true
 	case Fragment:
@@ -251,7 +255,7 @@ func beside(e *Event, all []Event, k Kind) *Event {
 // since boot, so that a poll found at the top of a NAPI thread's own stack is no accident.
 func judgeDump(e *Event) finding {
 	t := &e.Traces[0]
-	if !strings.Contains(t.Taint, "L") || t.idle() {
+	if !strings.Contains(t.Taint, "L") || strings.Contains(t.Taint, "D") || t.idle() { // D: it died before
 		return finding{class: Fragmentary}
 	}
 	f := byTrace(t, "the kernel is tainted by a soft lockup")

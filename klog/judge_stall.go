@@ -42,7 +42,25 @@ func judgeStall(e *Event, all []Event) finding {
 		return judgeUntraced(e, timer, accused)
 	}
 	f := e.byTrace(t, accused)
+	if f.class == ThreadedNAPI && e.others() {
+		return finding{class: Unknown, hog: f.hog, against: []string{"another CPU is accused too, and not of NAPI"}}
+	}
+	f = f.minus(e.Kind == Expedited && e.Jiffies <= hasty, fmt.Sprintf("reported after %d jiffies: this kernel's expedited timeout is short", e.Jiffies))
 	return f.minus(starved != nil, "the grace-period kthread was starved too: the detector itself was held up")
+}
+
+// hasty is an age, in jiffies, at which an expedited stall need not be one: kernels for phones report after 20 ms.
+const hasty = 100
+
+// others reports whether an accused CPU is at something else than a NAPI thread.
+func (e *Event) others() bool {
+	for i := range e.Traces {
+		t := &e.Traces[i]
+		if t.Role == Subject && t.HasCPU && slices.Contains(e.CPUs, t.CPU) && t.named() && !t.NAPIThread() && !t.swapper() {
+			return true
+		}
+	}
+	return false
 }
 
 func list(set []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(set), " ", ","), "[]") }
@@ -214,6 +232,9 @@ func (e *Event) byTrace(t *Trace, accused string) finding {
 		return finding{class: Unknown, hog: t.hog(), against: []string{"the NAPI thread was interrupted, and by what is not said"}}
 	}
 	for _, s := range e.States {
+		if s.Deaf() {
+			return finding{class: Unknown, hog: t.hog(), against: []string{"the CPU takes no interrupts, and NAPI's loop leaves them on"}}
+		}
 		if c := s.Time; c != nil && s.CPU == first(e.CPUs) && c.Window > 0 {
 			f = f.plus(c.Switches == 0 && c.System+c.SoftIRQ > c.Window/2, "the CPU did not switch tasks once while it worked")
 			f = f.minus(c.System+c.SoftIRQ+c.HardIRQ == 0, "the CPU did nothing in the meantime")

@@ -86,6 +86,7 @@ func (p *Parser) workqueue(l Line, s string) bool {
 	if !found || !ok {
 		return false
 	}
+	p.pool, p.ofPool = clip(strings.TrimPrefix(pool, "pool ")), false
 	e := Event{Kind: WorkqueueLockup, Seconds: seconds}
 	if _, list, found := strings.Cut(pool, "cpus="); found {
 		e.CPUs = cpuList(nil, list)
@@ -177,7 +178,11 @@ func (p *Parser) panicked(l Line) bool {
 	if strings.Contains(l.Text, "end Kernel panic") {
 		return false
 	}
+	about := p.anchor
 	p.begin(l, Event{Kind: Panic})
+	if about != nil { // the backtrace below is still about what the kernel panics over
+		p.anchor = about
+	}
 	return true
 }
 

@@ -115,6 +115,8 @@ type Parser struct {
 	foreign   bool    // a backtrace would be about something that is no event
 	busy      int     // number of the last line that was part of a report
 	tr        tracer
+	pool      string // that locked up
+	ofPool    bool   // the newest "pwq" line is of it
 	traceLine Line
 	frag      *report // pieces whose heads the log has lost
 }
