@@ -161,7 +161,10 @@ func (a ArmSummary) suspect() bool {
 }
 
 // label names a with what matters: "stock (7.2.13 armhf, VOLUNTARY, in the band)".
-func (a ArmSummary) label() string {
+func (a ArmSummary) label() string { return fmt.Sprintf("%s (%s)", a.Arm.Name, a.conditions()) }
+
+// conditions are what matters of a's kernel and load: "7.2.13 armhf, VOLUNTARY, in the band".
+func (a ArmSummary) conditions() string {
 	parts := []string{}
 	if k := a.KernelName(); k != "" {
 		parts = append(parts, k)
@@ -174,7 +177,7 @@ func (a ArmSummary) label() string {
 	if w := a.bandWords(); w != "" {
 		parts = append(parts, w)
 	}
-	return fmt.Sprintf("%s (%s)", a.Arm.Name, strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }
 
 func (a ArmSummary) bandWords() string {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/napistall/napistall/internal/experiment"
 )
@@ -145,15 +144,15 @@ func (j *judge) slowerThan(a ArmSummary) string {
 
 func (j *judge) reproduced() []string {
 	var s []string
-	for _, a := range j.stalled {
-		s = append(s, a.stallSentence())
+	for _, g := range groups(j.stalled, ArmSummary.stallKind) {
+		s = append(s, g.stallSentence())
 	}
-	for _, a := range j.delayed {
-		s = append(s, a.delaySentence())
+	for _, g := range groups(j.delayed, ArmSummary.stallKind) {
+		s = append(s, g.delaySentence())
 	}
 	if slices.ContainsFunc(j.stalled, func(a ArmSummary) bool { return a.RCUStalls() == 0 && a.dynamicNone() }) {
-		s = append(s, "Without a stall report is how PREEMPT_DYNAMIC kernels do it that don't preempt: RCU gets by, for its readers can be"+
-			" preempted, and whoever needs the CPU itself waits.")
+		s = append(s, "That RCU reports nothing is the way of PREEMPT_DYNAMIC kernels that don't preempt: their RCU is the preemptible one,"+
+			" so that a tick between two polls ends a grace period; whoever needs the CPU itself waits on.")
 	}
 	for _, a := range j.weak {
 		s = append(s, fmt.Sprintf("%s says nothing: %s.", a.Arm.Name, a.tooLittle()))
@@ -161,26 +160,38 @@ func (j *judge) reproduced() []string {
 	return s
 }
 
+// stallKind is what arms have in common that one sentence can say of them.
+func (a ArmSummary) stallKind() string {
+	return fmt.Sprint(a.Arm.Load.Hold, a.noun(), len(a.Hold.Values) == 0, a.blockedTrials() > 0)
+}
+
 // stallSentence says what stalled, by what evidence, and in how many trials.
-func (a ArmSummary) stallSentence() string {
+func (g group) stallSentence() string {
+	a := g[0]
 	hold := FormatDuration(a.Arm.Load.Hold)
 	b := strings.Builder{}
-	b.WriteString(a.label() + ": ")
-	switch {
+	b.WriteString(g.named(ArmSummary.conditions) + ": ")
+	switch worst, over := g.each(ArmSummary.worstWords), g.each(ArmSummary.overWords); {
 	case len(a.Hold.Values) == 0:
 		fmt.Fprintf(&b, "no %s ended in a hold of %s", a.noun(), hold)
 	case a.blockedTrials() > 0:
-		fmt.Fprintf(&b, "%s was blocked for %s of a hold of %s (%s over 1 s)", article(a.noun()), a.worstWords(), hold, a.overWords())
+		fmt.Fprintf(&b, "%s was blocked for %s, in a hold of %s (over 1 s: %s)", article(a.noun()), worst, hold, over)
 	default:
-		fmt.Fprintf(&b, "the worst %s took %s in a hold of %s (%s over 1 s)", a.noun(), a.worstWords(), hold, a.overWords())
+		fmt.Fprintf(&b, "the worst %s took %s, in a hold of %s (over 1 s: %s)", a.noun(), worst, hold, over)
 	}
-	fmt.Fprintf(&b, ", with %s, in %d of %s.", a.reportWords(), a.Stalled, plural(len(a.Trials), "trial"))
+	fmt.Fprintf(&b, ", with %s, in %s.", g.each(ArmSummary.reportWords), g.each(ArmSummary.stalledWords))
 	return b.String()
 }
 
-func (a ArmSummary) delaySentence() string {
-	return fmt.Sprintf("%s: delays, not stalls: %s over 1 s, worst %s in a hold of %s, with %s, in %s.", a.label(), a.overWords(),
-		a.worstWords(), FormatDuration(a.Arm.Load.Hold), a.reportWords(), plural(len(a.Trials), "trial"))
+func (g group) delaySentence() string {
+	return fmt.Sprintf("%s: delays, not stalls: over 1 s %s, worst %s, in a hold of %s, with %s, in %s.", g.named(ArmSummary.conditions),
+		g.each(ArmSummary.overWords), g.each(ArmSummary.worstWords), FormatDuration(g[0].Arm.Load.Hold), g.each(ArmSummary.reportWords),
+		g.each(func(a ArmSummary) string { return plural(len(a.Trials), "trial") }))
+}
+
+// stalledWords is "1 of 1 trial".
+func (a ArmSummary) stalledWords() string {
+	return fmt.Sprintf("%d of %s", a.Stalled, plural(len(a.Trials), "trial"))
 }
 
 func (a ArmSummary) blockedTrials() int {
@@ -201,15 +212,15 @@ func (j *judge) first() ArmSummary {
 	return ArmSummary{}
 }
 
-// comparison names the arm that the first one is tested against, which is the control that says most:
-// one that preempts, else one in the band, else one out of it, else one in softirq mode.
-func (j *judge) comparison() (name, words string) {
-	a := j.first()
-	top := 0
+// test says what comes of holding the first arm against the control that says most: one that preempts, else
+// one in the band, else one out of it, else one in softirq mode. It is empty where there is no such
+// control, or only one trial of either: what the deletes of one trial give says nothing of another.
+func (j *judge) test() string {
+	a, control, top := j.first(), ArmSummary{}, 0
 	for _, c := range j.arms {
 		r := 1
 		switch {
-		case len(a.Trials) == 0 || c.Arm.Name == a.Arm.Name || len(c.Trials) == 0 || c.Arm.Probe.Op != a.Arm.Probe.Op || c.Stalled > 0:
+		case len(c.Trials) < 2 || c.Arm.Name == a.Arm.Name || c.Arm.Probe.Op != a.Arm.Probe.Op || c.Stalled > 0:
 			r = 0
 		case c.Arm.Threaded && c.Facts.Preempt.Preempts():
 			r = 4
@@ -219,23 +230,18 @@ func (j *judge) comparison() (name, words string) {
 			r = 2
 		}
 		if r > top {
-			top, name = r, c.Arm.Name
-			words = testWords(fisher(a.Hold.Over, c.Hold.Over), "over 1 s against "+a.Arm.Name+" by Fisher's exact test")
+			top, control = r, c
 		}
 	}
-	return name, words
-}
-
-// testWords is empty where there was too little to test.
-func testWords(t Test, name string) string {
-	if !t.HasP {
+	t := fisher(a.Hold.Over, control.Hold.Over)
+	if len(a.Trials) < 2 || top == 0 || !t.HasP {
 		return ""
 	}
-	s := name + ", " + t.String()
+	s := fmt.Sprintf("Over 1 s, %s against %s by Fisher's exact test, which takes deletes for independent: %s", a.Arm.Name, control.Arm.Name, t)
 	if !t.Significant() {
-		s += ": no difference shown"
+		s += ", no difference shown"
 	}
-	return s
+	return s + "."
 }
 
 func (j *judge) notReproduced() []string {
@@ -296,8 +302,8 @@ func (j *judge) nothing() string {
 // controls says what the other arms did: those that were not put to the test, and where something was
 // reproduced, those that were and did not show it.
 func (j *judge) controls() []string {
-	var s, quiet []string
-	tested, test := j.comparison()
+	var s []string
+	var quiet []ArmSummary
 	for _, a := range j.arms {
 		switch {
 		case len(a.Trials) == 0 || a.suspect() && !j.apart(a):
@@ -306,20 +312,32 @@ func (j *judge) controls() []string {
 				a.label(), a.StallEvidence(), a.reportWords(), a.worstWords()))
 		case a.Hold.Over.K > 0:
 			s = append(s, a.slowControl(j.first()))
-		case len(a.Hold.Values) == 0:
-			quiet = append(quiet, fmt.Sprintf("%s (%s) had no %s", a.Arm.Name, a.contrast(j.first()), a.noun()))
 		default:
-			words := fmt.Sprintf("%s (%s) with %s over 1 s, worst %s", a.Arm.Name, a.contrast(j.first()), a.overWords(), a.worstWords())
-			if a.Arm.Name == tested && test != "" {
-				words += " (" + test + ")"
-			}
-			quiet = append(quiet, words)
+			quiet = append(quiet, a)
 		}
 	}
 	if len(quiet) > 0 {
-		s = append([]string{"No stall: " + strings.Join(quiet, "; ") + "."}, s...)
+		s = append([]string{"No stall: " + j.quiet(quiet) + "."}, s...)
+	}
+	if t := j.test(); t != "" {
+		s = append(s, t)
 	}
 	return s
+}
+
+// quiet says of arms without a slow operation how many they had, those that differ alike from the first
+// arm together.
+func (j *judge) quiet(arms []ArmSummary) string {
+	contrast := func(a ArmSummary) string { return a.contrast(j.first()) }
+	var parts []string
+	for _, g := range groups(arms, func(a ArmSummary) string { return fmt.Sprint(contrast(a), len(a.Hold.Values) == 0, a.noun()) }) {
+		if len(g[0].Hold.Values) == 0 {
+			parts = append(parts, fmt.Sprintf("%s had no %s", g.named(contrast), g[0].noun()))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s with %s over 1 s, worst %s", g.named(contrast), g.each(ArmSummary.overWords), g.each(ArmSummary.worstWords)))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // apart reports whether a is a suspect that stands against one that reproduced something.
@@ -366,90 +384,4 @@ func (a ArmSummary) slowControl(ref ArmSummary) string {
 		return s + fmt.Sprintf("; but no stall was reported, and the worst ended by itself after %s of the hold.", FormatShare(share))
 	}
 	return s + fmt.Sprintf("; the worst lasted %s of the hold, which is not clearly apart from a stall.", FormatShare(share))
-}
-
-// overWords is "1 of 1" or "1 of 1 (and 2 cut before 1 s)".
-func (a ArmSummary) overWords() string {
-	s := fmt.Sprintf("%d of %s", a.Hold.Over.K, plural(a.Hold.Over.N, a.noun()))
-	if a.Hold.Undecided > 0 {
-		s += fmt.Sprintf(" (and %d cut before 1 s)", a.Hold.Undecided)
-	}
-	return s
-}
-
-func (a ArmSummary) worstWords() string {
-	worst, atLeast, ok := a.Hold.Worst()
-	if !ok {
-		return "unknown"
-	}
-	if atLeast {
-		return "over " + FormatDuration(worst)
-	}
-	return FormatDuration(worst)
-}
-
-func (a ArmSummary) reportWords() string {
-	s := fmt.Sprintf("%d classic and %s", a.Classic, plural(a.Expedited, "expedited RCU stall"))
-	if a.RCUStalls() == 0 {
-		s = "no RCU stall"
-	}
-	if a.SoftLockups > 0 {
-		s += ", " + plural(a.SoftLockups, "soft lockup")
-	}
-	if a.Panicked > 0 {
-		s += fmt.Sprintf(", %d of %s ended in a panic", a.Panicked, plural(len(a.Trials), "trial"))
-	}
-	return s
-}
-
-// noun is what the arm's operation is called.
-func (a ArmSummary) noun() string {
-	switch a.Arm.Probe.Op {
-	case experiment.Membarrier:
-		return "membarrier"
-	case experiment.RCUBarrier:
-		return "rcu_barrier"
-	}
-	return "delete"
-}
-
-func article(noun string) string {
-	if strings.HasPrefix(noun, "r") {
-		return "an " + noun
-	}
-	return "a " + noun
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// FormatDuration writes d in seconds: three decimals under 10 ms, two under 10 s, else one; none when it
-// is a whole number.
-func FormatDuration(d time.Duration) string {
-	switch s := d.Seconds(); {
-	case d%time.Second == 0:
-		return fmt.Sprintf("%.0f s", s)
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.3f s", s)
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.2f s", s)
-	default:
-		return fmt.Sprintf("%.1f s", s)
-	}
-}
-
-// FormatShare writes a share of 1 as a percentage of two digits.
-func FormatShare(x float64) string {
-	switch p := 100 * x; {
-	case p == 0 || p >= 9.95:
-		return fmt.Sprintf("%.0f %%", p)
-	case p < 0.1:
-		return "under 0.1 %"
-	default:
-		return fmt.Sprintf("%.1f %%", p)
-	}
 }

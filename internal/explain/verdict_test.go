@@ -56,13 +56,16 @@ func judgeCases() []judgeCase {
 	uncounted := stock()
 	uncounted.seconds = 0
 	uncounted.facts.ThreadPID = 0
+	second, more := stock(), above()
+	second.arm.Name, second.deletes = "second", []time.Duration{29500 * time.Millisecond}
+	more.arm.Name, more.deletes = "more", some(5, 100*time.Millisecond)
 	hasty := healthy()
 	hasty.facts.ExpMillis = 20
 	hasty.kmsg = expeditedStall(9)
 
 	return []judgeCase{
 		{"stock stalls, controls don't", []scene{stock(), above(), softirq(), lazy()}, Reproduced, []string{
-			"stock (7.2.13 armhf, VOLUNTARY, in the band): a delete was blocked for 30.1 s of a hold of 30 s (1 of 1 delete over 1 s)" +
+			"stock (7.2.13 armhf, VOLUNTARY, in the band): a delete was blocked for 30.1 s, in a hold of 30 s (over 1 s: 1 of 1 delete)" +
 				", with 1 classic and 1 expedited RCU stall, in 1 of 1 trial.",
 			"No stall: above-band (above the band) with 0 of 59 deletes over 1 s, worst 0.16 s; lazy (7.3.4 amd64, LAZY) with 0 of 70" +
 				" deletes over 1 s, worst 0.21 s.",
@@ -70,13 +73,18 @@ func judgeCases() []judgeCase {
 				" was reported, and the worst ended by itself after 7.7 % of the hold.",
 		}},
 		{"blocked without a report", []scene{blocked}, Reproduced, []string{"with no RCU stall, in 1 of 1 trial"}},
-		{"blocked until it was cut", []scene{censored}, Reproduced, []string{"was blocked for over 30.1 s of a hold of 30 s"}},
+		{"blocked until it was cut", []scene{censored}, Reproduced, []string{"was blocked for over 30.1 s, in a hold of 30 s"}},
 		{"stock against patched", []scene{stock(), healthy()}, Reproduced, []string{
 			"No stall: patched (7.2.13 armhf +patch) with 0 of 60"}},
 		{"slow deletes and a soft lockup", []scene{dynamic(rcu.None), dynamic(rcu.Voluntary), lazy()}, Reproduced, []string{
-			"none (7.3.4 amd64, NONE dyn, in the band): the worst delete took 2.51 s in a hold of 30 s (8 of 14 deletes over 1 s)" +
-				", with no RCU stall, 1 soft lockup, in 1 of 1 trial.", "PREEMPT_DYNAMIC"}},
-		{"slow deletes alone", []scene{delayed, lazy()}, Reproduced, []string{"none (7.3.4 amd64, NONE dyn, in the band): delays, not stalls: 8 of 14"}},
+			"none (7.3.4 amd64, NONE dyn, in the band) and voluntary (7.3.4 amd64, VOLUNTARY dyn, in the band): the worst delete took 2.51 s" +
+				" each, in a hold of 30 s (over 1 s: 8 of 14 deletes each), with no RCU stall but 1 soft lockup each, in 1 of 1 trial each.",
+			"PREEMPT_DYNAMIC"}},
+		{"several alike", []scene{stock(), second, above(), more}, Reproduced, []string{
+			"stock and second (7.2.13 armhf, VOLUNTARY, in the band): a delete was blocked for 30.1 s and 29.5 s, in a hold of 30 s" +
+				" (over 1 s: 1 of 1 delete each), with 1 classic and 1 expedited RCU stall each, in 1 of 1 trial each.",
+			"No stall: above-band and more (above the band) with 0 of 59 deletes and 0 of 5 deletes over 1 s, worst 0.16 s and 0.10 s."}},
+		{"slow deletes alone", []scene{delayed, lazy()}, Reproduced, []string{"none (7.3.4 amd64, NONE dyn, in the band): delays, not stalls: over 1 s 8 of 14"}},
 		{"fixed", []scene{healthy(), lazy()}, NotReproduced, []string{
 			"0 of 60 deletes over 1 s (95 % interval 0 % to 6.0 %)"}},
 		{"20 ms expedited timeout", []scene{hasty}, NotReproduced, []string{"0 classic and 1 expedited RCU stall"}},
@@ -144,6 +152,19 @@ func TestJudgeSeveralTrials(t *testing.T) {
 	low.second = belowBand()
 	if m := armOf(quiet, low); m.Band != Mixed {
 		t.Errorf("band of trials in and below = %s; want %s", m.Band, Mixed)
+	}
+}
+
+func TestJudgeTestsOnlySeveralTrials(t *testing.T) {
+	three := func(s scene) ArmSummary { return armOf(s, s, s) }
+	const test = "Over 1 s, stock against lazy by Fisher's exact test, which takes deletes for independent: p < 0.0001."
+	contains(t, Judge([]ArmSummary{three(stock()), three(softirq()), three(lazy())}).Sentences, test)
+	for _, arms := range [][]ArmSummary{
+		{armOf(stock()), three(lazy())}, {three(stock()), armOf(lazy())}, {three(lazy())}, {three(stock())},
+	} {
+		if v := Judge(arms); strings.Contains(strings.Join(v.Sentences, " "), "Fisher") {
+			t.Errorf("%q has a test; want none", v.Sentences)
+		}
 	}
 }
 
