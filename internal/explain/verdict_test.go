@@ -198,7 +198,7 @@ func TestNotMeasured(t *testing.T) {
 
 func TestFormat(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0 s", 4 * time.Millisecond: "0.004 s", 230 * time.Millisecond: "0.23 s", 3 * time.Second: "3 s",
+		0: "0 s", 4 * time.Millisecond: "4.0 ms", 34_400 * time.Microsecond: "34 ms", 140 * time.Microsecond: "0.14 ms", 3_400: "0.003 ms", 230 * time.Millisecond: "0.23 s", 3 * time.Second: "3 s",
 		30100 * time.Millisecond: "30.1 s", 2300 * time.Millisecond: "2.30 s", time.Minute: "60 s", 999_999_999: "1.00 s",
 	} {
 		if got := FormatDuration(d); got != want {

@@ -129,19 +129,25 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// FormatDuration writes d in seconds: three decimals under 10 ms, two under 10 s, else one; none when it
-// is a whole number.
+// FormatDuration writes d to two digits or three: in milliseconds under 0.1 s, else in seconds, without a
+// fraction when it is a whole number of them.
 func FormatDuration(d time.Duration) string {
-	switch s := d.Seconds(); {
+	ms := d.Seconds() * 1000
+	switch {
 	case d%time.Second == 0:
-		return fmt.Sprintf("%.0f s", s)
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < 10*time.Microsecond:
+		return fmt.Sprintf("%.3f ms", ms)
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.2f ms", ms)
 	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.3f s", s)
+		return fmt.Sprintf("%.1f ms", ms)
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", ms)
 	case d < 10*time.Second:
-		return fmt.Sprintf("%.2f s", s)
-	default:
-		return fmt.Sprintf("%.1f s", s)
+		return fmt.Sprintf("%.2f s", ms/1000)
 	}
+	return fmt.Sprintf("%.1f s", ms/1000)
 }
 
 // FormatShare writes a share of 1 as a percentage of two digits.

@@ -78,7 +78,7 @@ func units(words []string) []string {
 	var out []string
 	for _, w := range words {
 		unit := strings.TrimRight(w, ".,;:)")
-		if n := len(out) - 1; n >= 0 && (unit == "s" || unit == "%") && strings.ContainsAny(out[n][len(out[n])-1:], "0123456789") {
+		if n := len(out) - 1; n >= 0 && (unit == "s" || unit == "ms" || unit == "%") && strings.ContainsAny(out[n][len(out[n])-1:], "0123456789") {
 			out[n] += " " + w
 			continue
 		}
