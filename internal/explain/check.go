@@ -156,8 +156,9 @@ func checkPair(e experiment.Expectation, a, b ArmSummary) (Status, string) {
 		t = fisher(a.Hold.Over, b.Hold.Over)
 		words = fmt.Sprintf("%s against %s", a.overWords(), b.overWords())
 	case "worst":
-		t = Compare(a, b).ofWorst()
-		words = fmt.Sprintf("worst %s against %s", a.worstWords(), b.worstWords())
+		var of string
+		t, of = Compare(a, b).ofWorst()
+		words = fmt.Sprintf("worst %s against %s; %s", a.worstWords(), b.worstWords(), of)
 	case "median":
 		t = Compare(a, b).Lengths
 		words = fmt.Sprintf("median %s against %s", a.Hold.medianWords(), b.Hold.medianWords())
@@ -171,12 +172,13 @@ func checkPair(e experiment.Expectation, a, b ArmSummary) (Status, string) {
 	return pairStatus(e.Op, t), words + ", " + t.String()
 }
 
-// ofWorst is the test of the longest of each trial, or of all lengths where that has too few.
-func (c Comparison) ofWorst() Test {
+// ofWorst is the test of the longest of each trial, or of all lengths where that has too few, and what it
+// is of: the second says nothing of the longest as such.
+func (c Comparison) ofWorst() (t Test, of string) {
 	if c.Trials.HasP {
-		return c.Trials
+		return c.Trials, "longest of each trial"
 	}
-	return c.Lengths
+	return c.Lengths, "all lengths"
 }
 
 func pairStatus(op string, t Test) Status {
