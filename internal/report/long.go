@@ -69,8 +69,9 @@ func (r Run) armItems(a explain.ArmSummary) []item {
 		{"kernel", kernelWords(a)},
 		{"trials", r.trialsWords(a)},
 		{r.armNoun(a), lengthsWords(a.Hold)},
-		{"after the hold", lengthsWords(a.Tail)},
 	}
+	list = append(list, slowItems(a)...)
+	list = append(list, item{"  after the hold", lengthsWords(a.Tail)})
 	if a.SlowTime > 0 {
 		list = append(list, item{"time over 1 s", fmt.Sprintf("%s in %s with a hold of %s", explain.FormatDuration(a.SlowTime),
 			plural(len(a.Trials), "trial"), explain.FormatDuration(a.Arm.Load.Hold))})
@@ -88,7 +89,6 @@ func (r Run) armItems(a explain.ArmSummary) []item {
 		list = append(list, item{"band", fmt.Sprintf("%s: %s (%s)", t.ID, bandCell(t.Band.Band), t.Band.Evidence)})
 	}
 	list = append(list, item{"rates", ratesWords(a)})
-	list = append(list, slowItems(a)...)
 	if l := a.LossWords(); l != "" {
 		list = append(list, item{"missed", l})
 	}
