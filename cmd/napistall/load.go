@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -37,7 +41,8 @@ func loadRun(dir *rundir.Dir) report.Run {
 	}
 	run := report.New(plan.Experiment, trials)
 	run.Backend, run.Version = plan.Backend, plan.Version
-	run.Repeat = repeatCommands(plan)
+	run.Repeat, run.Host = repeatCommands(plan), hostWords(plan.Host, trials)
+	run.Text = ownText(dir)
 	for _, a := range dir.Aborted() {
 		run.Aborted = append(run.Aborted, report.Aborted{Trial: a.Trial, Arm: armOf(plan, a.Trial), Try: a.Try, Why: a.Error})
 	}
@@ -100,6 +105,37 @@ func repeatCommands(plan rundir.Plan) []string {
 		return nil
 	}
 	return []string{strings.Join(plan.Command, " ")}
+}
+
+// ownText is the experiment's file, empty where napistall itself has it. One that can't be read is among the
+// directory's problems, and no reason not to show the run.
+func ownText(dir *rundir.Dir) string {
+	text, err := dir.Experiment()
+	if err != nil {
+		return ""
+	}
+	if builtin, ok := experiment.Builtin(dir.Plan().Experiment.Name); ok && bytes.Equal(text, builtin) {
+		return ""
+	}
+	return string(text)
+}
+
+// hostWords says in short what machine the trials ran on, with the tools that ran them.
+func hostWords(h rundir.Host, trials []explain.TrialSummary) string {
+	words := []string{h.Arch, fmt.Sprintf("%d CPUs", h.CPUs)}
+	if h.Release != "" {
+		words = append(words, "Linux "+h.Release)
+	}
+	for _, tool := range h.Tools {
+		name, version, _ := strings.Cut(tool, ": ")
+		used := func(t explain.TrialSummary) bool {
+			return len(t.Command.Argv) > 0 && filepath.Base(t.Command.Argv[0]) == name
+		}
+		if slices.ContainsFunc(trials, used) {
+			words = append(words, name+" ("+version+")")
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // textWidth is the width of the terminal that f is, or 0 where it is none.

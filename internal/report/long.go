@@ -25,8 +25,7 @@ func (r Run) long(width int) []string {
 	}
 	if c := r.comparisons(); len(c) > 0 {
 		lines = append(lines, "")
-		lines = append(lines, wrap("comparisons (two-sided p; Fisher's exact test on the shares over 1 s, rank tests on the lengths; "+
-			plural(3*len(c), "test")+", not corrected for their number)", width, "  ")...)
+		lines = append(lines, wrap("comparisons. "+testsMade(len(c)), width, "  ")...)
 		lines = append(lines, items(c, width)...)
 	}
 	return lines
@@ -67,6 +66,7 @@ func (r Run) armItems(a explain.ArmSummary) []item {
 	}
 	list := []item{
 		{"kernel", kernelWords(a)},
+		{"load", loadWords(a.Arm) + "; " + probeWords(a.Arm)},
 		{"trials", r.trialsWords(a)},
 		{r.armNoun(a), lengthsWords(a.Hold)},
 	}
@@ -134,14 +134,47 @@ func kernelWords(a explain.ArmSummary) string {
 	if f.Flavor != "" {
 		s = append(s, string(f.Flavor))
 	}
+	s = append(s, timeWords(f)...)
+	s = append(s, fmt.Sprintf("%d CPUs, load on %d, probes on %d", f.CPUs, f.LoadCPU, f.ProbeCPU), "from "+a.Arm.Kernel)
+	return strings.Join(s, ", ")
+}
+
+// timeWords are the stall timeouts in force.
+func timeWords(f experiment.Facts) []string {
+	var s []string
 	if f.StallSec > 0 {
 		s = append(s, fmt.Sprintf("stall timeout %d s", f.StallSec))
 	}
 	if f.ExpMillis > 0 {
 		s = append(s, fmt.Sprintf("expedited stall timeout %d ms", f.ExpMillis))
 	}
-	s = append(s, fmt.Sprintf("%d CPUs, load on %d, probes on %d", f.CPUs, f.LoadCPU, f.ProbeCPU), "from "+a.Arm.Kernel)
-	return strings.Join(s, ", ")
+	return s
+}
+
+// loadWords says what an arm does to the NAPI under test.
+func loadWords(a experiment.Arm) string {
+	mode := "threaded NAPI"
+	if !a.Threaded {
+		mode = "NAPI in softirq"
+	}
+	switch l := a.Load; l.Kind {
+	case experiment.NoLoad:
+		return "no load, " + mode
+	case experiment.Bounce:
+		return fmt.Sprintf("%s sent back and forth between the ends of a veth pair by XDP for %s, %s", plural(l.Inflight, "frame"),
+			explain.FormatDuration(l.Hold), mode)
+	default:
+		return fmt.Sprintf("load %s for %s, %s", l.Kind, explain.FormatDuration(l.Hold), mode)
+	}
+}
+
+// probeWords says what an arm times.
+func probeWords(a experiment.Arm) string {
+	what := a.Probe.Op
+	if what == experiment.LinkDel {
+		what = "the deletion of a " + a.Probe.Device + " device"
+	}
+	return fmt.Sprintf("timed: %s, %s after the last one ended", what, explain.FormatDuration(a.Probe.Every))
 }
 
 func reportsWords(a explain.ArmSummary) string {
@@ -290,9 +323,18 @@ func (r Run) arm(name string) explain.ArmSummary {
 	return explain.ArmSummary{}
 }
 
+// testsMade says what the p values of n comparisons are and take for granted.
+func testsMade(n int) string {
+	return fmt.Sprintf("Two-sided p, Fisher's exact test on the shares over 1 s, rank tests on the lengths, of %s, not corrected for their"+
+		" number. The first two take the operations of a trial for independent, which they are not: their p is too small.", plural(n, "pair"))
+}
+
 func comparisonWords(c explain.Comparison) string {
-	return fmt.Sprintf("over 1 s %d of %d against %d of %d: %s; all lengths: %s; longest of each trial: %s",
-		c.ShareA.K, c.ShareA.N, c.ShareB.K, c.ShareB.N, c.Over, c.Lengths, c.Trials)
+	shares := fmt.Sprintf("over 1 s %d of %d against %d of %d: ", c.ShareA.K, c.ShareA.N, c.ShareB.K, c.ShareB.N)
+	if !c.Over.HasP && !c.Lengths.HasP && !c.Trials.HasP {
+		return shares + "not enough trials for a test"
+	}
+	return fmt.Sprintf("%s%s; all lengths: %s; longest of each trial: %s", shares, c.Over, c.Lengths, c.Trials)
 }
 
 func plural(n int, noun string) string {

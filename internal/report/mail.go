@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/klog"
 )
 
 // MailWidth is the longest line of Mail, so that it can be quoted a few times within 80 columns.
@@ -16,90 +17,211 @@ const MailWidth = 72
 // mailCell is the longest cell of Mail's table.
 const mailCell = 22
 
-// Mail writes r as plain text for a kernel mailing list: ASCII, lines of at most MailWidth (a command
-// or a word that is longer is left whole), the question first and what was not measured last.
+// Mail writes r as plain text for a kernel mailing list: ASCII, lines of at most MailWidth, the question first
+// and how to repeat it last. Commands, the kernel's own words and the experiment's file are left whole,
+// however long their lines are.
 func Mail(w io.Writer, r Run) error {
 	var lines []string
 	say := func(s ...string) { lines = append(lines, s...) }
-	section := func(title string) { say("", title, "") }
-
+	section := func(title string, body []string) {
+		if len(body) > 0 {
+			say("", title, "")
+			say(body...)
+		}
+	}
 	say(wrap(ascii(r.title()), MailWidth, "")...)
-	section("Result")
-	say(indented(string(r.Verdict.Word) + ". " + strings.Join(r.Verdict.Sentences, " "))...)
-	section("Kernels")
-	for _, k := range r.kernels() {
-		say(bullet(k)...)
-	}
-	if n := r.setting(); n != "" {
-		say(bullet(n)...)
-	}
-	section("Measured")
-	for _, l := range layout(inASCII(r.table(mailCell)), MailWidth-2) {
-		say(strings.TrimRight("  "+l, " "))
-	}
-	say("")
-	say(indented(fmt.Sprintf("%s: those begun while the load was on. c+e: classic and expedited RCU stalls, each grace period"+
-		" once. vol/s, nonvol/s: switches of the NAPI thread. Band: in, where the thread does not sleep and no poll uses its"+
-		" whole budget; above, where polls do; below, where the thread sleeps; -, where there is no such thread.", r.noun()))...)
-	for _, s := range r.remarks() {
-		say(bullet(s)...)
-	}
-	if c := r.comparisons(); len(c) > 0 {
-		section("Comparisons (two-sided p, not corrected for their number)")
-		for _, i := range c {
-			say(bullet(i.name + ": " + i.text)...)
-		}
-	}
-	if len(r.Verdict.NotMeasured) > 0 {
-		section("Not measured")
-		for _, s := range r.Verdict.NotMeasured {
-			say(bullet(s)...)
-		}
-	}
-	if len(r.Repeat) > 0 {
-		section("To repeat it")
-		for _, c := range r.Repeat {
-			say("  $ " + ascii(clean(c)))
-		}
-	}
+	section("Result", indented(resultWords(r.Verdict.Word)+" "+strings.Join(r.Verdict.Sentences, " ")))
+	section("Measured", r.mailTable())
+	section("The kernel's own words", r.reportLines())
+	section("What was run", append(bullets(r.loads()), bullets(r.settings())...))
+	section("Kernels", r.kernels())
+	section("Comparisons", r.mailComparisons())
+	section("Not measured", bullets(r.Verdict.NotMeasured))
+	section("To repeat it", r.mailRepeat())
 	if r.Version != "" {
 		say("", ascii(clean("napistall "+r.Version+", backend "+r.Backend)))
 	}
 	return flush(bufio.NewWriter(w), lines)
 }
 
-// kernels describes each kernel once, with the arms that ran on it and its config facts.
-func (r Run) kernels() []string {
-	type kernel struct {
-		arms []string
-		a    explain.ArmSummary
+// resultWords is the verdict's word as a sentence for somebody who has read nothing else.
+func resultWords(w explain.Word) string {
+	switch w {
+	case explain.Reproduced:
+		return "The stall was reproduced."
+	case explain.NotReproduced:
+		return "The stall was not reproduced."
+	case explain.NotInBand:
+		return "Not put to the test: no load was in the band."
 	}
-	var list []kernel
+	return "Inconclusive."
+}
+
+func (r Run) mailTable() []string {
+	var lines []string
+	for _, l := range layout(inASCII(r.table(mailCell)), MailWidth-2) {
+		lines = append(lines, strings.TrimRight("  "+l, " "))
+	}
+	lines = append(lines, "")
+	lines = append(lines, indented(fmt.Sprintf("%s: those begun while the load was on. c+e: classic and expedited RCU stalls, each"+
+		" grace period once. vol/s, nonvol/s: switches of the NAPI thread. Band: in, where the thread does not sleep and no poll"+
+		" uses its whole budget; above, where polls do; below, where the thread sleeps; -, where there is no such thread.", r.noun()))...)
+	return append(lines, bullets(r.remarks())...)
+}
+
+// mailReports is how many reports of the kernel a mail shows.
+const mailReports = 3
+
+// reportLines are what the kernel printed in the first trial that it reported anything in: the first report of
+// each kind, without the stacks below it.
+func (r Run) reportLines() []string {
+	for _, a := range r.Arms {
+		for _, t := range a.Trials {
+			if len(t.Events) == 0 {
+				continue
+			}
+			lines := []string{"  " + ascii(clean(t.ID)) + ":"}
+			seen := map[klog.Kind]bool{}
+			for _, e := range t.Events {
+				if seen[e.Kind] || len(seen) == mailReports {
+					continue
+				}
+				seen[e.Kind] = true
+				for _, l := range e.Lines {
+					lines = append(lines, "    "+ascii(clean(strings.ReplaceAll(l, "\t", " "))))
+				}
+			}
+			return lines
+		}
+	}
+	return nil
+}
+
+// loads says what each arm did to the NAPI, arms that did the same together.
+func (r Run) loads() []string {
+	return byWords(r.Arms, func(a explain.ArmSummary) string { return loadWords(a.Arm) })
+}
+
+// settings are what was timed, and what all of it ran on.
+func (r Run) settings() []string {
+	s := byWords(r.Arms, func(a explain.ArmSummary) string { return probeWords(a.Arm) })
+	if len(s) == 1 {
+		s[0] = probeWords(r.Arms[0].Arm) // the same for all
+	}
+	if n := r.setting(); n != "" {
+		s = append(s, n)
+	}
+	if r.Host != "" {
+		s = append(s, "host: "+r.Host)
+	}
+	return s
+}
+
+// byWords lists what words says of arms, behind the names of those of which it says the same.
+func byWords(arms []explain.ArmSummary, words func(explain.ArmSummary) string) []string {
+	var order []string
+	names := map[string][]string{}
+	for _, a := range arms {
+		w := words(a)
+		if names[w] == nil {
+			order = append(order, w)
+		}
+		names[w] = append(names[w], a.Arm.Name)
+	}
+	for i, w := range order {
+		order[i] = strings.Join(names[w], ", ") + ": " + w
+	}
+	return order
+}
+
+// kernels describes each kernel build once, and below it how its arms ran on it.
+func (r Run) kernels() []string {
+	var order []string
+	arms := map[string][]explain.ArmSummary{}
 	for _, a := range r.Arms {
 		if len(a.Trials) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(list, func(k kernel) bool {
-			return kernelWords(k.a) == kernelWords(a) && slices.Equal(k.a.Arm.Patch, a.Arm.Patch)
-		})
-		if i < 0 {
-			i = len(list)
-			list = append(list, kernel{a: a})
+		w := buildWords(a)
+		if arms[w] == nil {
+			order = append(order, w)
 		}
-		list[i].arms = append(list[i].arms, a.Arm.Name)
+		arms[w] = append(arms[w], a)
 	}
-	var text []string
-	for _, k := range list {
-		s := strings.Join(k.arms, ", ") + ": " + kernelWords(k.a)
-		if len(k.a.Arm.Patch) > 0 {
-			s += ", with " + strings.Join(k.a.Arm.Patch, ", ")
+	var lines []string
+	for _, w := range order {
+		lines = append(lines, bullet(w)...)
+		for _, s := range byWords(arms[w], modelWords) {
+			lines = append(lines, marked("  ", s)...)
 		}
-		if len(k.a.Facts.Config) > 0 {
-			s += ", " + strings.Join(k.a.Facts.Config, " ")
-		}
-		text = append(text, s)
 	}
-	return text
+	return lines
+}
+
+// buildWords names a kernel build: what it says of itself, where it comes from and what of its
+// configuration decides how long RCU and a NAPI thread wait.
+func buildWords(a explain.ArmSummary) string {
+	f := a.Facts
+	s := []string{f.Release + " " + f.Arch, f.Version, "from " + a.Arm.Kernel}
+	if f.Kernel != "" {
+		s[2] = "from " + f.Kernel
+	}
+	if len(a.Arm.Patch) > 0 {
+		s = append(s, "with "+strings.Join(a.Arm.Patch, ", "))
+	}
+	if c := slices.DeleteFunc(slices.Clone(f.Config), func(l string) bool { return !decides(l) }); len(c) > 0 {
+		s = append(s, strings.Join(c, " "))
+	}
+	return strings.Join(slices.DeleteFunc(s, func(w string) bool { return w == "" }), ", ")
+}
+
+// modelWords are what an arm chooses of its kernel at boot.
+func modelWords(a explain.ArmSummary) string {
+	s := append([]string{"model " + orUnknown(explain.Model(a.Facts))}, timeWords(a.Facts)...)
+	if len(a.Arm.Boot) > 0 {
+		s = append(s, "boot parameters "+strings.Join(a.Arm.Boot, " "))
+	}
+	return strings.Join(s, ", ")
+}
+
+// decides reports whether a line of a configuration sets what a reader has to know to judge a stall: the
+// preemption model, when RCU reports, who runs its callbacks, and the debugging that slows everything.
+func decides(line string) bool {
+	name, value, _ := strings.Cut(strings.TrimPrefix(line, "CONFIG_"), "=")
+	switch name {
+	case "PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_LAZY", "PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_RCU", "TREE_RCU",
+		"HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "HZ_PERIODIC", "RCU_NOCB_CPU", "RCU_NOCB_CPU_DEFAULT_ALL", "RCU_LAZY",
+		"RCU_CPU_STALL_TIMEOUT", "RCU_EXP_CPU_STALL_TIMEOUT",
+		"KASAN", "PROVE_LOCKING", "PROVE_RCU", "DEBUG_ATOMIC_SLEEP", "DEBUG_PREEMPT", "DEBUG_OBJECTS", "DEBUG_NET":
+		return value != ""
+	}
+	return false
+}
+
+func (r Run) mailComparisons() []string {
+	list := r.comparisons()
+	if len(list) == 0 {
+		return nil
+	}
+	lines := indented(testsMade(len(list)))
+	for _, i := range list {
+		lines = append(lines, bullet(i.name+": "+i.text)...)
+	}
+	return lines
+}
+
+func (r Run) mailRepeat() []string {
+	var lines []string
+	for _, c := range r.Repeat {
+		lines = append(lines, "  $ "+ascii(clean(c)))
+	}
+	if r.Text != "" {
+		lines = append(lines, "", "  with this file:", "")
+		for l := range strings.Lines(r.Text) {
+			lines = append(lines, strings.TrimRight("    "+ascii(clean(strings.TrimRight(l, "\r\n"))), " "))
+		}
+	}
+	return lines
 }
 
 func indented(s string) []string {
@@ -110,13 +232,22 @@ func indented(s string) []string {
 	return lines
 }
 
-func bullet(s string) []string {
+func bullet(s string) []string { return marked("- ", s) }
+
+// marked is s behind a mark of two characters, below which its further lines are indented.
+func marked(mark, s string) []string {
 	lines := wrap(ascii(clean(s)), MailWidth-4, "")
 	for i := range lines {
-		lines[i] = "    " + lines[i]
-		if i == 0 {
-			lines[i] = "  - " + lines[i][4:]
-		}
+		lines[i] = "  " + mark + lines[i]
+		mark = "  "
+	}
+	return lines
+}
+
+func bullets(list []string) []string {
+	var lines []string
+	for _, s := range list {
+		lines = append(lines, bullet(s)...)
 	}
 	return lines
 }

@@ -23,6 +23,9 @@ type Run struct {
 	NotRun  []NotRun         // arms that could not run at all
 	// Repeat are the commands that repeat the run, a line each.
 	Repeat []string
+	// Text is the experiment's file where it is not a built-in one, for whoever repeats the run elsewhere.
+	Text string
+	Host string // the machine that the targets ran on, and with which tools
 	// Interrupted: the run was ended before its plan was.
 	Interrupted bool
 }

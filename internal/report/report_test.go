@@ -18,6 +18,7 @@ import (
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/internal/rcu"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -91,7 +92,8 @@ func TestTextIsHarmless(t *testing.T) {
 func TestMailFitsAMailingList(t *testing.T) {
 	for name, r := range runs() {
 		for i, line := range strings.Split(written(t, Mail, r), "\n") {
-			if runes(line) > MailWidth && !strings.HasPrefix(line, "  $ ") {
+			whole := strings.HasPrefix(line, "  $ ") || strings.HasPrefix(line, "    rcu: ") || strings.HasPrefix(line, "    watchdog: ")
+			if runes(line) > MailWidth && !whole {
 				t.Errorf("%s.mail:%d: %d characters: %q", name, i+1, runes(line), line)
 			}
 			for _, c := range line {
@@ -194,6 +196,38 @@ func TestAbortedTriesAreInNoNumber(t *testing.T) {
 	}
 	if text := written(t, Mail, r); !strings.Contains(text, "aborted, in no number: 000-stock-1 try 1: QEMU died") {
 		t.Error("the mail does not show the aborted try")
+	}
+}
+
+func TestMailCanBeRepeatedElsewhere(t *testing.T) {
+	r := runs()["fixed"]
+	r.Text = "name: patch\narms:\n\t- {name: ✓}\n"
+	r.Host = "4 CPUs x86_64"
+	text := written(t, Mail, r)
+	for _, want := range []string{
+		"    name: patch\n    arms:\n    \\x09- {name: \\u2713}\n", "  - host: 4 CPUs x86_64\n",
+		"  - timed: the deletion of a dummy device, 0.25 s after the last one\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the mail lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestMailNamesABuildOnce(t *testing.T) {
+	none, full := lazy(), lazy()
+	none.arm.Name, none.facts.Preempt, none.arm.Boot = "none", rcu.None, []string{"threadirqs"}
+	full.arm.Name, full.facts.Preempt = "full", rcu.Full
+	none.facts.Config = []string{"CONFIG_PREEMPT_DYNAMIC=y", "# CONFIG_PREEMPT is not set", "CONFIG_BPF_JIT=y"}
+	full.facts.Config = none.facts.Config
+	const want = `
+  - 7.3.4-cloud-amd64 x86_64, #1 SMP Debian 7.2.13-1, from
+    debian:sid/amd64, CONFIG_PREEMPT_DYNAMIC=y
+    none: model NONE dyn, stall timeout 21 s, boot parameters threadirqs
+    full: model FULL, stall timeout 21 s
+`
+	if text := written(t, Mail, run("x", "", none, full)); !strings.Contains(text, want) {
+		t.Errorf("the mail lacks %q:\n%s", want, text)
 	}
 }
 
