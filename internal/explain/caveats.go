@@ -152,17 +152,40 @@ func inferences(arms []ArmSummary) []string {
 	return []string{which(names, arms) + "had no tracepoint to count polls at: polls are packets ÷ frames in flight, and the band is inferred from them."}
 }
 
+// stacks says where it was not seen what deletes waited for, or only by the function that they slept in.
 func stacks(arms []ArmSummary) []string {
-	var names []string
+	var unseen, slept []string
 	for _, a := range arms {
-		if !a.Facts.Stacks {
-			names = append(names, a.Arm.Name)
+		switch {
+		case a.Facts.Stacks:
+		case a.waitsKnown():
+			slept = append(slept, a.Arm.Name)
+		default:
+			unseen = append(unseen, a.Arm.Name)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	var s []string
+	if len(unseen) > 0 {
+		s = append(s, which(unseen, arms)+"had no readable kernel stacks: where deletes waited was not seen.")
 	}
-	return []string{which(names, arms) + "had no readable kernel stacks: where deletes waited was not seen."}
+	if len(slept) > 0 {
+		s = append(s, which(slept, arms)+"had no readable kernel stacks: where deletes waited is known by the function that they slept in alone.")
+	}
+	return s
+}
+
+// waitsKnown reports whether any operation of the hold was found in a wait.
+func (a ArmSummary) waitsKnown() bool {
+	for _, t := range a.Trials {
+		for _, s := range t.Main().Hold {
+			for w, n := range s.Waits {
+				if w != rcu.OtherWait && n > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func silence(arms []ArmSummary) []string {

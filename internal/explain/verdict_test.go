@@ -178,7 +178,7 @@ func TestNotMeasured(t *testing.T) {
 	}
 	short := stock()
 	short.arm.Load.Hold, short.arm.StallTimeout = 15*time.Second, 3*time.Second
-	short.facts.Stacks = false
+	short.facts.Stacks, short.waits = false, map[rcu.Wait]int{rcu.OtherWait: 600}
 	short.losses = []experiment.Loss{{What: "records", Count: 2}, {What: "kmsg lines", Count: 1}, {What: "records", Count: 3}}
 	short.second.Traced = false
 	short.accel = "none"
@@ -186,11 +186,14 @@ func TestNotMeasured(t *testing.T) {
 	s = NotMeasured([]ArmSummary{armOf(short)})
 	for _, want := range []string{
 		"stock had a hold shorter than the kernel's stall timeout", "stock ran with a stall timeout set by the experiment",
-		"stock had no tracepoint", "stock had no readable kernel stacks", "stock: missed 1 kmsg lines, 5 records",
+		"stock had no tracepoint", "stock had no readable kernel stacks: where deletes waited was not seen", "stock: missed 1 kmsg lines, 5 records",
 		"1 of 1 trial ended in a panic",
 	} {
 		contains(t, s, want)
 	}
+	slept := stock()
+	slept.facts.Stacks, slept.waits = false, map[rcu.Wait]int{rcu.SynchronizeNet: 590, rcu.OtherWait: 2}
+	contains(t, NotMeasured([]ArmSummary{armOf(slept)}), "known by the function that they slept in alone")
 	if n := NotMeasured(nil); n != nil {
 		t.Errorf("NotMeasured(nil) = %q", n)
 	}
