@@ -118,12 +118,8 @@ func (r *Reader) scan() ([]byte, error) {
 // Decode returns the record in line, which must hold exactly one of a record's parts.
 func Decode(line []byte) (experiment.Record, error) {
 	var rec experiment.Record
-	dec := json.NewDecoder(bytes.NewReader(line))
-	if err := dec.Decode(&rec); err != nil {
+	if err := json.Unmarshal(line, &rec); err != nil {
 		return rec, fmt.Errorf("not a record: %w", err)
-	}
-	if dec.More() {
-		return rec, errors.New("not a record: more than one value on the line")
 	}
 	if n := parts(rec); n != 1 {
 		return rec, fmt.Errorf("not a record: %d parts, want 1", n)
