@@ -56,6 +56,8 @@ func status(err error) int {
 		return exitUnmet
 	case isUsage(err):
 		return exitUsage
+	case isMachine(err): // its cause may be an errno that matches errors.ErrUnsupported
+		return exitFailed
 	case errors.Is(err, errors.ErrUnsupported):
 		return exitUnsupported
 	}
@@ -67,6 +69,11 @@ func isUsage(err error) bool {
 	_, text := errors.AsType[*experiment.ParseError](err)
 	_, spec := errors.AsType[*kimage.SpecError](err)
 	return usage || text || spec
+}
+
+func isMachine(err error) bool {
+	_, is := errors.AsType[*backend.MachineError](err)
+	return is
 }
 
 // complain says on stderr why the program fails, with what a broken machine printed last.

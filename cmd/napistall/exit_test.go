@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/napistall/napistall/internal/backend"
@@ -19,6 +20,7 @@ func TestStatus(t *testing.T) {
 		{nil, 0},
 		{errors.New("disk full"), 1},
 		{&backend.MachineError{Op: "boot", Err: errors.New("QEMU died")}, 1},
+		{fmt.Errorf("every trial was aborted: %w", &backend.MachineError{Op: "boot", Err: syscall.ENOSYS}), 1},
 		{usagef("--format x"), 2},
 		{fmt.Errorf("read: %w", errors.Join(&experiment.ParseError{Msg: "unknown key"})), 2},
 		{&kimage.SpecError{Spec: "solaris", Msg: "no"}, 2},
