@@ -41,7 +41,10 @@ func loadRun(dir *rundir.Dir) report.Run {
 	}
 	run := report.New(plan.Experiment, trials)
 	run.Backend, run.Version = plan.Backend, plan.Version
-	run.Repeat, run.Host = repeatCommands(plan), hostWords(plan.Host, trials)
+	run.Host = hostWords(plan.Host, trials)
+	if len(plan.Command) > 0 {
+		run.Repeat = []string{plan.CommandLine()}
+	}
 	run.Text = ownText(dir)
 	for _, a := range dir.Aborted() {
 		run.Aborted = append(run.Aborted, report.Aborted{Trial: a.Trial, Arm: armOf(plan, a.Trial), Try: a.Try, Why: a.Error})
@@ -97,14 +100,6 @@ func armOf(plan rundir.Plan, trial string) string {
 		}
 	}
 	return ""
-}
-
-// repeatCommands are the commands that repeat the run from nothing.
-func repeatCommands(plan rundir.Plan) []string {
-	if len(plan.Command) == 0 {
-		return nil
-	}
-	return []string{strings.Join(plan.Command, " ")}
 }
 
 // ownText is the experiment's file, empty where napistall itself has it. One that can't be read is among the

@@ -30,6 +30,9 @@ type Plan struct {
 	Trials     []experiment.Trial    `json:"trials"` // in the order in which they run
 }
 
+// CommandLine is Command as a line that a shell reads back as the same words.
+func (p Plan) CommandLine() string { return shellLine(p.Command) }
+
 // Options are the choices outside the experiment's file that can change a result.
 type Options struct {
 	Quick   bool   `json:"quick,omitempty"`   // holds shortened, stall timeouts lowered
