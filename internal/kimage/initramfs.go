@@ -6,22 +6,14 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/u-root/u-root/pkg/cpio"
 )
 
-// An InitFile is a further file for an initramfs.
-type InitFile struct {
-	Name string // path without a leading slash; its directories are made
-	Data []byte
-	Mode uint64 // permission bits; 0 is 0644
-}
-
 // WriteInitramfs writes the uncompressed newc archive that img boots with: agent as /init, the trial
-// as /napistall/trial.json, img's modules as /napistall/modules/NN-name.ko in load order, the mount
-// points that the agent needs, and extra. The same input gives the same bytes.
-func WriteInitramfs(w io.Writer, img *Image, agent, trial []byte, extra []InitFile) error {
+// as /napistall/trial.json, img's modules as /napistall/modules/NN-name.ko in load order, and the
+// mount points that the agent needs. The same input gives the same bytes.
+func WriteInitramfs(w io.Writer, img *Image, agent, trial []byte) error {
 	records := []cpio.Record{
 		cpio.CharDev("dev/console", 0o600, 5, 1), // for init's standard files, before devtmpfs is mounted
 		cpio.StaticRecord(agent, cpio.Info{Name: "init", Mode: cpio.S_IFREG | 0o755}),
@@ -34,16 +26,6 @@ func WriteInitramfs(w io.Writer, img *Image, agent, trial []byte, extra []InitFi
 		}
 		name := fmt.Sprintf("napistall/modules/%02d-%s.ko", i, m.Name)
 		records = append(records, cpio.StaticRecord(data, cpio.Info{Name: name, Mode: cpio.S_IFREG | 0o644}))
-	}
-	for _, f := range extra {
-		if f.Name == "" || f.Name != path.Clean(f.Name) || path.IsAbs(f.Name) || strings.HasPrefix(f.Name, "..") {
-			return fmt.Errorf("write the initramfs: %q is no name for a file in it", f.Name)
-		}
-		mode := f.Mode
-		if mode == 0 {
-			mode = 0o644
-		}
-		records = append(records, cpio.StaticRecord(f.Data, cpio.Info{Name: f.Name, Mode: cpio.S_IFREG | mode}))
 	}
 	records = append(directories(records), records...)
 	out := cpio.Newc.Writer(w)

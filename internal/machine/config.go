@@ -17,16 +17,11 @@ type config struct {
 	kept   []string          // the lines that matter here, sorted
 }
 
-// PackageConfig is where the host puts the CONFIG_ lines of the guest kernel's package, for kernels
-// that don't hold their own configuration.
-const PackageConfig = "napistall/config"
-
-// readConfig reads the running kernel's own configuration, else its package's, else the one that the
-// distribution put beside it.
+// readConfig reads the running kernel's own configuration, else the one that the distribution put
+// beside it.
 func readConfig(s Source, release string) config {
 	for _, c := range []struct{ path, name string }{
 		{"proc/config.gz", "/proc/config.gz"},
-		{PackageConfig, "package config"},
 		{"boot/config-" + release, "/boot/config-" + release},
 	} {
 		b, err := os.ReadFile(s.path(c.path))

@@ -36,7 +36,7 @@ type Facts struct {
 
 // A Source says where Read finds a machine. Its zero value is the running one.
 type Source struct {
-	// Root is where the machine's /proc, /sys, /boot and /napistall lie. Default "/".
+	// Root is where the machine's /proc, /sys and /boot lie. Default "/".
 	Root string
 	// Kmsg is the boot log's text, without which no boot line is evidence.
 	Kmsg string

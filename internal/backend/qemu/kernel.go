@@ -150,7 +150,7 @@ func writeInitramfs(w io.Writer, img *kimage.Image, trial experiment.Trial) erro
 	if err != nil {
 		return fmt.Errorf("encode the trial: %w", err)
 	}
-	return kimage.WriteInitramfs(w, img, agent, text, nil)
+	return kimage.WriteInitramfs(w, img, agent, text)
 }
 
 // refuse returns why k can't run arm, before it is booted.
