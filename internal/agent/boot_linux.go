@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/napistall/napistall/internal/experiment"
 )
-
-// contextOfGuest never ends: a guest is stopped by its host.
-func contextOfGuest() context.Context { return context.Background() }
 
 // mountAll mounts what a trial reads. Only the first three must be there.
 func mountAll() error {

@@ -4,6 +4,7 @@
 package experiment
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/napistall/napistall/internal/rcu"
@@ -113,4 +114,4 @@ type Trial struct {
 }
 
 // ID names the trial within its run and is its folder's name: "003-stock-1".
-func (t Trial) ID() string { return trialID(t) }
+func (t Trial) ID() string { return fmt.Sprintf("%03d-%s-%d", t.Index, t.Arm.Name, t.Rep) }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/napistall/napistall/internal/rcu"
@@ -147,5 +146,3 @@ type End struct {
 	Records int    `json:"records"`       // the emitter's records before this one
 	Why     string `json:"why,omitempty"` // for Panicked and Silent: the evidence
 }
-
-func trialID(t Trial) string { return fmt.Sprintf("%03d-%s-%d", t.Index, t.Arm.Name, t.Rep) }

@@ -21,10 +21,10 @@ type Options struct {
 	Spare int
 }
 
-// The names of a load's devices: frames are sent into Sender and received by Device, whose NAPI is
+// The names of a load's devices: frames are sent into sender and received by Device, whose NAPI is
 // the one under test. Its kthread is called napi/vb-N.
 const (
-	Sender = "va"
+	sender = "va"
 	Device = "vb"
 )
 

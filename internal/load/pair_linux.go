@@ -49,7 +49,7 @@ func newPair(first asm.Instructions, threaded bool, cpu int) (*pair, error) {
 
 func (p *pair) create() error {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = Sender, 1, 1
+	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = sender, 1, 1
 	v := netlink.NewVeth(attrs)
 	v.PeerName, v.PeerNumTxQueues, v.PeerNumRxQueues = Device, 1, 1
 	err := netlink.LinkAdd(v)
@@ -57,10 +57,10 @@ func (p *pair) create() error {
 		return fmt.Errorf("create a veth pair: this kernel has no veth (CONFIG_VETH, or its module is not loaded): %w", errors.ErrUnsupported)
 	}
 	if err != nil {
-		return fmt.Errorf("create the veth pair %s/%s: %w", Sender, Device, err)
+		return fmt.Errorf("create the veth pair %s/%s: %w", sender, Device, err)
 	}
-	if p.sender, err = netlink.LinkByName(Sender); err != nil {
-		return fmt.Errorf("find %s: %w", Sender, err)
+	if p.sender, err = netlink.LinkByName(sender); err != nil {
+		return fmt.Errorf("find %s: %w", sender, err)
 	}
 	if p.receiver, err = netlink.LinkByName(Device); err != nil {
 		return fmt.Errorf("find %s: %w", Device, err)
@@ -71,7 +71,7 @@ func (p *pair) create() error {
 // silence switches IPv6 off on both ends, where the kernel has it: a frame of neighbour discovery
 // would be in the ring before the kthread is bound.
 func (p *pair) silence() error {
-	for _, dev := range []string{Sender, Device} {
+	for _, dev := range []string{sender, Device} {
 		_, err := machine.Write("/proc/sys/net/ipv6/conf/"+dev+"/disable_ipv6", "1") // goes with the device: no undo
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -155,7 +155,7 @@ func (p *pair) open() error {
 	}
 	p.socket = fd
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: p.sender.Attrs().Index}); err != nil {
-		return fmt.Errorf("bind a packet socket to %s: %w", Sender, err)
+		return fmt.Errorf("bind a packet socket to %s: %w", sender, err)
 	}
 	// Room for more frames than the receiver's ring holds (256): a sender that waits for room in its own
 	// buffer is paced by the receiver, and the ring runs empty meanwhile.
@@ -177,7 +177,7 @@ const sendBuffer = 1 << 20
 func (p *pair) send(frame []byte) error {
 	_, err := unix.Write(p.socket, frame)
 	if err != nil && !errors.Is(err, unix.ENOBUFS) {
-		return fmt.Errorf("send a frame into %s: %w", Sender, err)
+		return fmt.Errorf("send a frame into %s: %w", sender, err)
 	}
 	return nil
 }

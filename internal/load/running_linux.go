@@ -174,8 +174,8 @@ func (r *Running) Packets() (uint64, error) {
 	return packets, nil
 }
 
-// Left returns how long the load goes on.
-func (r *Running) Left() time.Duration {
+// left returns how long the load goes on.
+func (r *Running) left() time.Duration {
 	now, err := machine.Now()
 	if err != nil {
 		return 0
@@ -194,7 +194,7 @@ func (r *Running) Stop() error {
 		r.cancel()
 		errs = append(errs, <-r.flood)
 	}
-	if r.Load.Kind == experiment.Bounce && r.Left() > 0 {
+	if r.Load.Kind == experiment.Bounce && r.left() > 0 {
 		errs = append(errs, r.thread.do(func() error { return r.pair.attach("drop", dropProgram(0)) }))
 	}
 	errs = append(errs, r.thread.do(r.pair.remove))

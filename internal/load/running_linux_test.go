@@ -76,7 +76,7 @@ func checkLoad(t *testing.T, r *Running, threaded bool) {
 		t.Errorf("the load lasts %v; want %v", got, r.Load.Hold)
 	}
 	for packets(t, r) < 500 { // it goes on by itself; the deadline bounds the wait
-		if r.Left() == 0 {
+		if r.left() == 0 {
 			t.Fatalf("%d packets when the load ended; want 500", packets(t, r))
 		}
 	}
