@@ -132,6 +132,15 @@ func TestBlockedOperationIsCensored(t *testing.T) {
 	}
 }
 
+func TestOperationThatEndsAtTheStopIsNotCensored(t *testing.T) {
+	p := &Prober{stop: func() {}, current: &experiment.Sample{Op: "over"}}
+	p.ended.Store(true)
+	r, err := p.Stop()
+	if err != nil || r.Blocked == nil || r.Blocked.Censored {
+		t.Errorf("Stop = %+v, %v; want a sample that is not censored", r.Blocked, err)
+	}
+}
+
 func TestCounterOfAnIdleMachine(t *testing.T) {
 	f, err := machine.Read(machine.Source{})
 	if err != nil {

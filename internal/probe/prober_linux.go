@@ -244,7 +244,7 @@ func readStack(tid int) ([]string, error) {
 
 // Result is what Stop has to say about a prober beside its samples.
 type Result struct {
-	// Blocked is the operation that was outstanding, censored.
+	// Blocked is the operation that was outstanding, censored unless it ended in that moment.
 	Blocked *experiment.Sample
 	// Losses are what was missed.
 	Losses []experiment.Loss
@@ -265,7 +265,9 @@ func (p *Prober) Stop() (Result, error) {
 	if p.current != nil {
 		s := *p.current
 		s.Waits = maps.Clone(s.Waits) // the watcher may still be looking
-		s.Took, s.Censored = now.Sub(s.Start), true
+		s.Took = now.Sub(s.Start)
+		// One that has returned, and waits for p.mu to say so, took at most that long, not at least.
+		s.Censored = !p.ended.Load()
 		r.Blocked = &s
 	}
 	if p.lost > 0 {
