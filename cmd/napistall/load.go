@@ -115,9 +115,26 @@ func ownText(dir *rundir.Dir) string {
 	return string(text)
 }
 
+// cpuModel is the name of the CPU in the text of /proc/cpuinfo, empty where the architecture has none.
+func cpuModel(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
 // hostWords says in short what machine the trials ran on, with the tools that ran them.
 func hostWords(h rundir.Host, trials []explain.TrialSummary) string {
 	words := []string{h.Arch, fmt.Sprintf("%d CPUs", h.CPUs)}
+	if h.Model != "" {
+		words = append(words, h.Model)
+	}
 	if h.Release != "" {
 		words = append(words, "Linux "+h.Release)
 	}
@@ -144,7 +161,7 @@ func textWidth(f *os.File) int {
 
 // describeHost says what machine the run is on, as far as it can be told.
 func describeHost(ctx context.Context) rundir.Host {
-	host := rundir.Host{CPUs: runtime.NumCPU(), Arch: runtime.GOARCH}
+	host := rundir.Host{CPUs: runtime.NumCPU(), Arch: runtime.GOARCH, Model: cpuModel("/proc/cpuinfo")}
 	if facts, err := machine.Read(machine.Source{}); err == nil {
 		host.Release, host.Arch = facts.Release, facts.Arch
 	}

@@ -20,8 +20,8 @@ import (
 // is removed, renamed or changes its meaning makes a new one.
 const JSONFormat = "napistall/report/1"
 
-// document is the whole. Times whose names end in _sec are seconds as a fraction; _ns, whole
-// nanoseconds. A number that there is none of is left out, never 0.
+// document is the whole. Times whose names end in _sec are seconds as a fraction; _ns, and those of
+// experiment, whole nanoseconds. A number that there is none of is left out, never 0.
 type document struct {
 	Format      string                `json:"format"`
 	Version     string                `json:"napistall,omitempty"`
@@ -129,8 +129,8 @@ type jsonShare struct {
 // jsonRates are per second of the hold, from the first reading of the counters to the last.
 type jsonRates struct {
 	Seconds      float64  `json:"seconds"`
-	Traced       bool     `json:"traced"`               // polls counted at napi:napi_poll; else packets over frames in flight
-	Polls        float64  `json:"polls"`                //
+	Traced       bool     `json:"traced"` // polls counted at napi:napi_poll; else packets over frames in flight
+	Polls        float64  `json:"polls"`
 	FullPolls    *float64 `json:"full_polls,omitempty"` // only when traced
 	Packets      float64  `json:"packets"`
 	Voluntary    float64  `json:"voluntary"`
