@@ -11,8 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"slices"
-	"strings"
 )
 
 // agents holds the guests' programs, put there before this one is built; a README keeps the
@@ -26,20 +24,6 @@ const (
 	agentPrefix = "agents/napistall-agent-"
 	agentSuffix = ".gz"
 )
-
-// Agents lists the architectures, in Go's spelling, that an agent is embedded for.
-func Agents() []string {
-	files, err := fs.Glob(agents, agentPrefix+"*"+agentSuffix)
-	if err != nil {
-		return nil // only a bad pattern
-	}
-	var list []string
-	for _, f := range files {
-		list = append(list, strings.TrimSuffix(strings.TrimPrefix(f, agentPrefix), agentSuffix))
-	}
-	slices.Sort(list)
-	return list
-}
 
 // Agent returns the static program that runs as a guest's init on goarch: the embedded one, or this
 // very program where it is static and of that architecture. Otherwise the error matches

@@ -80,8 +80,11 @@ func TestAgent(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "without an agent for nosuch") {
 		t.Errorf("Agent(nosuch) = %v; want ErrUnsupported that says how to build one", err)
 	}
-	for _, goarch := range Agents() {
+	for _, goarch := range []string{"amd64", "arm", "arm64"} { // what make build embeds
 		data, err := Agent(goarch)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue
+		}
 		if err != nil || !bytes.HasPrefix(data, []byte("\x7fELF")) {
 			t.Errorf("Agent(%s) = %d bytes, %v; want a program", goarch, len(data), err)
 		}

@@ -11,13 +11,13 @@ import (
 	"github.com/napistall/napistall/klog"
 )
 
-// MailWidth is the longest line of Mail, so that it can be quoted a few times within 80 columns.
-const MailWidth = 72
+// mailWidth is the longest line of Mail, so that it can be quoted a few times within 80 columns.
+const mailWidth = 72
 
 // mailCell is the longest cell of Mail's table.
 const mailCell = 22
 
-// Mail writes r as plain text for a kernel mailing list: ASCII, lines of at most MailWidth, the question first
+// Mail writes r as plain text for a kernel mailing list: ASCII, lines of at most mailWidth, the question first
 // and how to repeat it last. Commands, the kernel's own words and the experiment's file are left whole,
 // however long their lines are.
 func Mail(w io.Writer, r Run) error {
@@ -29,7 +29,7 @@ func Mail(w io.Writer, r Run) error {
 			say(body...)
 		}
 	}
-	say(wrap(ascii(r.title()), MailWidth, "")...)
+	say(wrap(ascii(r.title()), mailWidth, "")...)
 	section("Result", indented(resultWords(r.Verdict.Word)+" "+strings.Join(r.Verdict.Sentences, " ")))
 	section("Measured", r.mailTable())
 	section("The kernel's own words", r.reportLines())
@@ -59,7 +59,7 @@ func resultWords(w explain.Word) string {
 
 func (r Run) mailTable() []string {
 	var lines []string
-	for _, l := range layout(inASCII(r.table(mailCell)), MailWidth-2) {
+	for _, l := range layout(inASCII(r.table(mailCell)), mailWidth-2) {
 		lines = append(lines, strings.TrimRight("  "+l, " "))
 	}
 	lines = append(lines, "")
@@ -225,7 +225,7 @@ func (r Run) mailRepeat() []string {
 }
 
 func indented(s string) []string {
-	lines := wrap(ascii(clean(s)), MailWidth-2, "")
+	lines := wrap(ascii(clean(s)), mailWidth-2, "")
 	for i := range lines {
 		lines[i] = "  " + lines[i]
 	}
@@ -236,7 +236,7 @@ func bullet(s string) []string { return marked("- ", s) }
 
 // marked is s behind a mark of two characters, below which its further lines are indented.
 func marked(mark, s string) []string {
-	lines := wrap(ascii(clean(s)), MailWidth-4, "")
+	lines := wrap(ascii(clean(s)), mailWidth-4, "")
 	for i := range lines {
 		lines[i] = "  " + mark + lines[i]
 		mark = "  "

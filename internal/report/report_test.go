@@ -93,7 +93,7 @@ func TestMailFitsAMailingList(t *testing.T) {
 	for name, r := range runs() {
 		for i, line := range strings.Split(written(t, Mail, r), "\n") {
 			whole := strings.HasPrefix(line, "  $ ") || strings.HasPrefix(line, "    rcu: ") || strings.HasPrefix(line, "    watchdog: ")
-			if runes(line) > MailWidth && !whole {
+			if runes(line) > mailWidth && !whole {
 				t.Errorf("%s.mail:%d: %d characters: %q", name, i+1, runes(line), line)
 			}
 			for _, c := range line {
