@@ -13,15 +13,13 @@ import (
 type plainHandler struct {
 	mu    *sync.Mutex
 	w     io.Writer
-	level slog.Level
 	attrs []slog.Attr
 }
 
-func newPlainHandler(w io.Writer, level slog.Level) slog.Handler {
-	return plainHandler{mu: new(sync.Mutex), w: w, level: level}
-}
+func newPlainHandler(w io.Writer) slog.Handler { return plainHandler{mu: new(sync.Mutex), w: w} }
 
-func (h plainHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+// Enabled is true from Info on: nothing says more.
+func (h plainHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 func (h plainHandler) Handle(_ context.Context, r slog.Record) error {
 	var b bytes.Buffer

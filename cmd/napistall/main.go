@@ -54,20 +54,9 @@ met or parse found something, 69 not possible on this machine, 130 interrupted (
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	var verbose bool
-	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "say more on stderr")
-	root.PersistentPreRun = func(*cobra.Command, []string) { logTo(verbose) }
+	root.PersistentPreRun = func(*cobra.Command, []string) { slog.SetDefault(slog.New(newPlainHandler(os.Stderr))) }
 	root.AddCommand(newRun(), newReport(), newParse(), newKernel(), newMan())
 	return root
-}
-
-// logTo sends slog's lines to stderr, as plain text: a person reads them.
-func logTo(verbose bool) {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	slog.SetDefault(slog.New(newPlainHandler(os.Stderr, level)))
 }
 
 func newMan() *cobra.Command {

@@ -291,7 +291,7 @@ func (c runCommand) repeat(name string) []string {
 // walk runs what is left of the plan, prints the table of what there is, and ends the run directory.
 func (c runCommand) walk(cmd *cobra.Command, r runner.Runner) error {
 	screen := newScreen(os.Stderr)
-	slog.SetDefault(slog.New(newPlainHandler(screen, slog.LevelInfo)))
+	slog.SetDefault(slog.New(newPlainHandler(screen)))
 	slog.Info("keeping the run in " + r.Dir.Path())
 	r.Progress = screen.progress
 	r.Log = slog.Default()
