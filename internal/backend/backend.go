@@ -25,7 +25,8 @@ type Target interface {
 	// the records; an error means that the trial is no data. When ctx ends, Run cleans up and returns
 	// ctx's error. An error of emit ends the trial and is returned.
 	Run(ctx context.Context, t experiment.Trial, emit func(experiment.Record) error) error
-	// Close frees the target. Nothing of it stays behind: no process, no file, no lock.
+	// Close frees the target. Nothing of it stays behind: no process, no file, no lock. Closing it again
+	// does nothing.
 	Close() error
 }
 

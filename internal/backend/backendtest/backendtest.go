@@ -131,7 +131,7 @@ func cancelledBefore(t *testing.T, new func(*testing.T) backend.Backend, arm exp
 	}
 }
 
-// cancelled ends the context when the load begins, and then uses the target again.
+// cancelled ends the context when the load begins.
 func cancelled(t *testing.T, new func(*testing.T) backend.Backend, arm experiment.Arm) {
 	target := acquire(t, new, arm)
 	ctx, cancel := context.WithCancel(t.Context())
