@@ -57,7 +57,7 @@ type Facts struct {
 	Agent     string         `json:"agent,omitempty"`       // the agent's version
 	Evidence  []string       `json:"evidence,omitempty"`    // "preempt: debugfs sched/preempt says (lazy)"
 	Unknown   []string       `json:"unknown,omitempty"`     // names of fields that could not be read
-	Config    []string       `json:"config,omitempty"`      // CONFIG_ lines that matter, where the target or its package has them
+	Config    []string       `json:"config,omitempty"`      // CONFIG_ lines that rcu.Decides, where the target or its package has them
 	LoadCPU   int            `json:"load_cpu"`              // CPU under test
 	ProbeCPU  int            `json:"probe_cpu"`             // CPU the agent and its probes are pinned to
 	Thread    string         `json:"napi_thread,omitempty"` // comm of the NAPI thread under test

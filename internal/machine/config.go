@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/napistall/napistall/internal/rcu"
 )
 
 // config is a kernel's configuration as far as it was found.
@@ -63,24 +65,11 @@ func parseConfig(text []byte) config {
 			continue
 		}
 		c.values[name] = value
-		if matters(name) {
+		if rcu.Decides(line) {
 			c.kept = append(c.kept, line)
 		}
 	}
 	slices.Sort(c.kept)
 	c.kept = slices.Compact(c.kept)
 	return c
-}
-
-// matters tells whether a setting bears on the stalls of threaded NAPI or on what we can measure.
-func matters(name string) bool {
-	if strings.HasPrefix(name, "CONFIG_PREEMPT") || strings.HasPrefix(name, "CONFIG_RCU_") {
-		return true
-	}
-	return slices.Contains([]string{
-		"CONFIG_HZ", "CONFIG_NO_HZ_IDLE", "CONFIG_NO_HZ_FULL", "CONFIG_HZ_PERIODIC", "CONFIG_RPS", "CONFIG_VETH",
-		"CONFIG_DUMMY", "CONFIG_BPF_SYSCALL", "CONFIG_BPF_JIT", "CONFIG_BPF_EVENTS", "CONFIG_STACKTRACE",
-		"CONFIG_TREE_RCU", "CONFIG_ARCH_HAS_PREEMPT_LAZY", "CONFIG_SOFTLOCKUP_DETECTOR", "CONFIG_DETECT_HUNG_TASK",
-		"CONFIG_WQ_WATCHDOG", "CONFIG_DEBUG_FS", "CONFIG_PROVE_RCU", "CONFIG_SMP",
-	}, name)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/internal/rcu"
 	"github.com/napistall/napistall/klog"
 )
 
@@ -169,7 +170,7 @@ func buildWords(a explain.ArmSummary) string {
 	if len(a.Arm.Patch) > 0 {
 		s = append(s, "with "+strings.Join(a.Arm.Patch, ", "))
 	}
-	if c := slices.DeleteFunc(slices.Clone(f.Config), func(l string) bool { return !decides(l) }); len(c) > 0 {
+	if c := slices.DeleteFunc(slices.Clone(f.Config), func(l string) bool { return !rcu.Decides(l) }); len(c) > 0 {
 		s = append(s, strings.Join(c, " "))
 	}
 	return strings.Join(slices.DeleteFunc(s, func(w string) bool { return w == "" }), ", ")
@@ -182,20 +183,6 @@ func modelWords(a explain.ArmSummary) string {
 		s = append(s, "boot parameters "+strings.Join(a.Arm.Boot, " "))
 	}
 	return strings.Join(s, ", ")
-}
-
-// decides reports whether a line of a configuration sets what a reader has to know to judge a stall: the
-// preemption model, when RCU reports, who runs its callbacks, and the debugging that slows everything.
-func decides(line string) bool {
-	name, value, _ := strings.Cut(strings.TrimPrefix(line, "CONFIG_"), "=")
-	switch name {
-	case "PREEMPT_NONE", "PREEMPT_VOLUNTARY", "PREEMPT", "PREEMPT_LAZY", "PREEMPT_RT", "PREEMPT_DYNAMIC", "PREEMPT_RCU", "TREE_RCU",
-		"HZ", "NO_HZ_IDLE", "NO_HZ_FULL", "HZ_PERIODIC", "RCU_NOCB_CPU", "RCU_NOCB_CPU_DEFAULT_ALL", "RCU_LAZY",
-		"RCU_CPU_STALL_TIMEOUT", "RCU_EXP_CPU_STALL_TIMEOUT",
-		"KASAN", "PROVE_LOCKING", "PROVE_RCU", "DEBUG_ATOMIC_SLEEP", "DEBUG_PREEMPT", "DEBUG_OBJECTS", "DEBUG_NET":
-		return value != ""
-	}
-	return false
 }
 
 func (r Run) mailComparisons() []string {

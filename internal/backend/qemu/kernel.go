@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/kimage"
@@ -103,7 +102,7 @@ func (b Backend) fetchSpec(ctx context.Context, text string, arm experiment.Arm)
 		dynamic:  found.Dynamic != kimage.No,
 		preempt:  found.Preempt,
 		hz:       found.HZ,
-		config:   slices.DeleteFunc(slices.Clone(img.Config), func(line string) bool { return !matters(line) }),
+		config:   slices.DeleteFunc(slices.Clone(img.Config), func(line string) bool { return !rcu.Decides(line) }),
 		accepts:  found.AcceptsPreempt,
 		write: func(w io.Writer, trial experiment.Trial) error {
 			return writeInitramfs(w, img, trial)
@@ -126,19 +125,6 @@ func (b Backend) image(ctx context.Context, spec kimage.Spec, arm experiment.Arm
 // channelsOf offers a second serial port to a kernel that may have no virtio-serial.
 func channelsOf(virtio kimage.Support) channels {
 	return channels{virtio: virtio != kimage.No, serial: !virtio.Has()}
-}
-
-// matters reports whether a line of a configuration belongs to a trial's facts.
-func matters(line string) bool {
-	name := strings.TrimPrefix(strings.TrimPrefix(line, "# "), "CONFIG_")
-	for _, prefix := range []string{"PREEMPT", "ARCH_HAS_PREEMPT", "RCU_", "TREE_RCU", "TASKS_", "HZ", "NO_HZ",
-		"SMP", "VETH", "BPF_", "DEBUG_", "PROVE_", "KASAN", "LOCKDEP"} {
-		if rest, ok := strings.CutPrefix(name, prefix); ok {
-			// Of the debugging options, only what is on slows a kernel.
-			return prefix != "DEBUG_" || strings.HasSuffix(rest, "=y")
-		}
-	}
-	return false
 }
 
 func writeInitramfs(w io.Writer, img *kimage.Image, trial experiment.Trial) error {

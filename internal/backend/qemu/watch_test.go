@@ -161,14 +161,3 @@ func TestEnrich(t *testing.T) {
 		t.Errorf("enrich (-want +got):\n%s", diff)
 	}
 }
-
-func TestMatters(t *testing.T) {
-	for line, want := range map[string]bool{
-		"CONFIG_PREEMPT_LAZY=y": true, "# CONFIG_PREEMPT_RT is not set": true, "CONFIG_HZ=250": true,
-		"CONFIG_DEBUG_KERNEL=y": true, "# CONFIG_DEBUG_LIST is not set": false, "CONFIG_USB=m": false,
-	} {
-		if got := matters(line); got != want {
-			t.Errorf("matters(%q) = %v; want %v", line, got, want)
-		}
-	}
-}
