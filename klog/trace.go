@@ -61,12 +61,11 @@ func (t Trace) NAPIThread() bool { return strings.HasPrefix(t.Task, "napi/") }
 
 // tracer collects the traces of a report.
 type tracer struct {
-	open     *Trace
-	inFrames bool // after "Call Trace:"
-	irq      bool
-	role     Role
-	cpu      int    // of "Task dump for CPU 3:", else -1
-	caller   string // arm: the newest frame's caller
+	open   *Trace
+	irq    bool
+	role   Role
+	cpu    int    // of "Task dump for CPU 3:", else -1
+	caller string // arm: the newest frame's caller
 }
 
 // trace takes in a line of a backtrace and reports whether it was one.
