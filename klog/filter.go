@@ -103,6 +103,8 @@ var tellingWords = newWordFilter(
 	"BUG: sleeping", "BUG: scheduling", "BUG: stack guard", " kthread ", "Kernel panic", "LOCKUP", "jiffies old", "unregister_netdevice", "RT throttling",
 	"NOHZ ", "NOHZ:", "NETDEV WATCHDOG", "timeout", "timed out", "refcount_t", "WARNING: ", "Internal error", "Oops: ", "Oops[",
 	"general protection fault", "Unable to handle", "kernel BUG", "[ end trace", "[ cut here",
+	// heads of backtraces that are about something else
+	"oom-killer", "page allocation", "UBSAN: ", "BUG: Bad ", "BUG: using ", "BUG: spinlock", "BUG kmalloc", "sysrq: ", "SysRq : ",
 	// pieces of reports without their heads
 	"NMI backtrace", "Task dump", "Call Trace", "Call trace", "Backtrace:", " Comm: ", "task:", "RIP: 0010:", "RSP: 0018:", "PC is at",
 	"Krnl PSW", "Code: ", "(detected by", " jiffies g=", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",

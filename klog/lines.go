@@ -89,6 +89,7 @@ func unwrap(s string) Line {
 	} else if rest, ok := strings.CutPrefix(strings.TrimLeft(s, " "), "kernel:"); ok { // syslogd's broadcast
 		s = rest
 	}
+	near = s[:min(len(s), headReach)]
 	if i := strings.Index(near, ",-"); i > 0 || strings.Contains(near, ",c,") { // a receiver put date and host in front
 		i = max(i, strings.Index(near, ",c,"))
 		if l, ok := netconsole(s[strings.LastIndexByte(near[:i], ' ')+1:]); ok {

@@ -210,6 +210,9 @@ func (p *Parser) trouble(l Line) bool {
 		strings.Contains(text, "general protection fault"), strings.Contains(text, "Unable to handle kernel"),
 		strings.Contains(text, "kernel BUG at "):
 		return p.oops(l, text)
+	case strings.Contains(text, "oom-killer"), strings.Contains(text, "page allocation "), strings.Contains(text, "UBSAN: "),
+		strings.Contains(text, "BUG kmalloc"), strings.Contains(text, "sysrq: "), strings.Contains(text, "SysRq : "):
+		return p.strange()
 	case strings.Contains(text, "[ end trace "):
 		return p.endTrace(l)
 	case strings.Contains(text, "[ cut here ]"):

@@ -149,10 +149,11 @@ func (p *Parser) line(l Line) {
 	if !p.idle() && p.n-p.busy > patience {
 		p.rest()
 	}
-	if p.idle() && !telling(l.Text) {
+	tells := telling(l.Text)
+	if p.idle() && !tells {
 		return
 	}
-	if p.header(l) {
+	if tells && p.header(l) {
 		p.busy = p.n
 		return
 	}

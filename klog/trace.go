@@ -228,12 +228,14 @@ func (p *Parser) orphan(text string) bool {
 
 // section reads the marks that x86 puts around parts of a trace.
 func section(text string) (irq, ok bool) {
-	for _, name := range [...]string{"IRQ>", "NMI>", "SOFTIRQ>", "EOI>", "TASK>", "#DF>", "ENTRY_TRAMPOLINE>", "<EOE>"} {
-		if strings.HasPrefix(text, "<"+name) {
-			return name == "IRQ>" || name == "NMI>" || name == "SOFTIRQ>", true
-		}
-		if strings.HasPrefix(text, "</"+name) {
-			return false, true
+	name, found := strings.CutPrefix(text, "<")
+	if !found {
+		return false, false
+	}
+	name, end := strings.CutPrefix(name, "/")
+	for _, s := range [...]string{"IRQ>", "NMI>", "SOFTIRQ>", "EOI>", "TASK>", "#DF>", "ENTRY_TRAMPOLINE>", "<EOE>"} {
+		if strings.HasPrefix(name, s) {
+			return !end && (s == "IRQ>" || s == "NMI>" || s == "SOFTIRQ>"), true
 		}
 	}
 	return false, false
