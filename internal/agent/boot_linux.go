@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -114,4 +115,30 @@ func openSerial(dev string) (io.Writer, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", dev, err), unix.Close(fd))
 	}
 	return os.NewFile(uintptr(fd), dev), nil
+}
+
+// settleWait is how long settleClock waits. The kernel measures the TSC for one second, once or twice.
+const settleWait = 5 * time.Second
+
+// settleClock waits until an x86 kernel that has just booted has measured its TSC and no longer runs on
+// tsc-early. The change stops every CPU at the same time (stop_machine), so that one whose kernel thread
+// never yields keeps all others standing until the load ends: what is measured then is that, not RCU.
+func settleClock(ctx context.Context, sys string) error {
+	name := sys + "/devices/system/clocksource/clocksource0/current_clocksource"
+	end := time.After(settleWait)
+	tick := time.NewTicker(portPoll)
+	defer tick.Stop()
+	for {
+		now, err := os.ReadFile(name)
+		if err != nil || strings.TrimSpace(string(now)) != "tsc-early" {
+			return nil // an unreadable one is no reason to wait
+		}
+		select {
+		case <-ctx.Done():
+			return nil // whoever comes next sees that
+		case <-end:
+			return fmt.Errorf("still tsc-early after %v: its change would stop all CPUs while the load runs", settleWait)
+		case <-tick.C:
+		}
+	}
 }

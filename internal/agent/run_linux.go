@@ -69,6 +69,9 @@ func run(ctx context.Context, trial experiment.Trial, emit func(experiment.Recor
 	if err := s.setup(ctx); err != nil {
 		return err
 	}
+	if err := settleClock(ctx, "/sys"); err != nil {
+		s.lose(experiment.Loss{What: "clock source", Count: 1, Why: err.Error()})
+	}
 	return s.measure(ctx)
 }
 
