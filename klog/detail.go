@@ -83,6 +83,13 @@ func (p *Parser) piece(l Line, text string) bool {
 		r.States = appendUpTo(r.States, []CPUState{st}, maxStates)
 		return true
 	}
+	if strings.HasPrefix(text, "Tasks blocked on level-") {
+		r := p.fragment(l)
+		_, list, _ := strings.Cut(text, "):")
+		r.tokens(list)
+		r.Blocked = true
+		return true
+	}
 	_, own, self := strings.Cut(text, "(t=")
 	_, detected, other := strings.Cut(text, "(detected by ")
 	if self && strings.Contains(own, " jiffies") {

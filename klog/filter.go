@@ -107,7 +107,7 @@ var tellingWords = newWordFilter(
 	"oom-killer", "page allocation", "UBSAN: ", "BUG: Bad ", "BUG: using ", "BUG: spinlock", "BUG kmalloc", "sysrq: ", "SysRq : ",
 	// pieces of reports without their heads
 	"NMI backtrace", "Task dump", "Call Trace", "Call trace", "Backtrace:", " Comm: ", "task:", "RIP: 0010:", "RSP: 0018:", "PC is at",
-	"Krnl PSW", "Code: ", "(detected by", " jiffies g=", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",
+	"Krnl PSW", "Code: ", "(detected by", "Tasks blocked on", " jiffies g=", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",
 	// what is needed later
 	"Linux version ", "scheduler-enlistment",
 )

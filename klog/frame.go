@@ -45,7 +45,7 @@ func letters(s string) string {
 
 func name(s string) string { return strings.Clone(s[:min(len(s), maxName)]) }
 
-const states = "RSDTtXZPIKW"
+const states = "RSDTtXxZPIKW"
 
 // taskHead reads a task's line (sched_show_task): "task:ip              state:R  running task     stack:    0 pid: 2372 …"
 // since 5.10, "pppd            D    0  6009      1 0x80004006" before.

@@ -210,6 +210,9 @@ func judge(e *Event, all []Event) (finding, bool) {
 	case CPUDump:
 		return judgeDump(e), true
 	case Fragment:
+		if e.Blocked || len(e.States) > 0 && e.Jiffies > 0 {
+			return judgeStall(e, all).minus(true, "the report's head is missing"), true
+		}
 		return finding{class: Fragmentary}, true
 	}
 	return finding{}, false
@@ -244,11 +247,21 @@ func (e *Event) traceOf(cpus []int) *Trace {
 func beside(e *Event, all []Event, k Kind) *Event {
 	for i := range all {
 		o := &all[i]
-		if o.Kind == k && o.Boot == e.Boot && o.Flavor == e.Flavor && (o.GP == e.GP || e.Kind == Expedited || e.GP == "" || o.GP == "") {
+		if o.Kind == k && o.Boot == e.Boot && o.Flavor == e.Flavor && (sameGP(o.GP, e.GP) || e.Kind == Expedited || e.GP == "" || o.GP == "") {
 			return o
 		}
 	}
 	return nil
+}
+
+// sameGP compares two names of grace periods. A kernel of 32 bits prints one number signed here and unsigned there.
+func sameGP(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, okX := numberAfter(a, "=")
+	y, okY := numberAfter(b, "=")
+	return okX && okY && uint32(x) == uint32(y) && (x < 0) != (y < 0)
 }
 
 // judgeDump looks at registers that no report explains. The taint L says that there was a soft lockup

@@ -41,12 +41,33 @@ func judgeStall(e *Event, all []Event) finding {
 	case t == nil || !t.named() && len(t.Frames) == 0:
 		return judgeUntraced(e, timer, accused)
 	}
+	if t.swapper() && !t.looping() && !e.nested() { // neither idle for RCU nor at work
+		return e.absent(starved, timer, accused)
+	}
 	f := e.byTrace(t, accused)
 	if f.class == ThreadedNAPI && e.others() {
 		return finding{class: Unknown, hog: f.hog, against: []string{"another CPU is accused too, and not of NAPI"}}
 	}
 	f = f.minus(e.Kind == Expedited && e.Jiffies <= hasty, fmt.Sprintf("reported after %d jiffies: this kernel's expedited timeout is short", e.Jiffies))
 	return f.minus(starved != nil, "the grace-period kthread was starved too: the detector itself was held up")
+}
+
+// absent looks at a CPU that RCU waits for, and on which only the idle task is to be seen.
+func (e *Event) absent(starved, timer *Event, accused string) finding {
+	offline := slices.ContainsFunc(e.States, func(s CPUState) bool { return strings.HasPrefix(s.Flags, "O") })
+	f := finding{signs: []string{accused}}
+	switch {
+	case timer != nil:
+		f.class = LostTimer
+	case starved != nil:
+		f.class = StarvedGP
+		f = f.plus(true, "the grace-period kthread was starved")
+	case offline:
+		f.class = DeadCPU
+	default:
+		f.class = Fragmentary
+	}
+	return f.plus(offline, "the accused CPU is offline").plus(timer != nil, "the grace-period kthread's timer did not wake it")
 }
 
 // hasty is an age, in jiffies, at which an expedited stall need not be one: kernels for phones report after 20 ms.

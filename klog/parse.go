@@ -315,6 +315,7 @@ func (p *Parser) fragment(l Line) *report {
 	if p.frag == nil {
 		p.frag = &report{Event: Event{Kind: Fragment, Reports: 1, Boot: p.boots}}
 	}
+	p.frag.opened = p.n
 	p.frag.note(l)
 	return p.frag
 }

@@ -166,7 +166,9 @@ func isReporting(fn string) bool {
 func isFoundation(fn string) bool {
 	fn = plain(fn)
 	switch fn {
-	case "kthread", "worker_thread", "process_one_work", "process_scheduled_works", "smpboot_thread_fn", "run_ksoftirqd", "do_syscall_64",
+	case "__schedule", "schedule", "__switch_to", "context_switch", "__schedule_loop", "schedule_timeout", "schedule_preempt_disabled",
+		"preempt_schedule", "preempt_schedule_common", "preempt_schedule_irq", "preempt_schedule_thunk", "__cond_resched", "_cond_resched",
+		"kthread", "worker_thread", "process_one_work", "process_scheduled_works", "smpboot_thread_fn", "run_ksoftirqd", "do_syscall_64",
 		"invoke_syscall", "start_secondary", "cpu_startup_entry", "do_idle", "secondary_startup_64", "start_kernel", "rest_init", "ret_fast_syscall",
 		"task_work_run", "do_exit", "do_group_exit", "syscall_common", "do_el0_svc", "system_call_exception", "system_call_common", "handle_syscall",
 		"cpuidle_idle_call", "default_idle_call", "arch_call_rest_init", "irq_exit", "irq_exit_rcu", "__irq_exit_rcu", "invoke_softirq", "do_softirq", "common_interrupt",

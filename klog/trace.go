@@ -1,6 +1,7 @@
 package klog
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -201,6 +202,8 @@ func (p *Parser) closeTrace() {
 			r.Traces = append(r.Traces, *t)
 		}
 	case p.foreign:
+	case p.frag != nil && p.n-p.frag.opened <= patience && p.frag.about(t) && len(p.frag.Traces) < maxTraces:
+		p.frag.Traces = append(p.frag.Traces, *t)
 	case t.HasCPU && t.Task != "":
 		r := p.begin(p.traceLine, Event{Kind: CPUDump, CPUs: []int{t.CPU}, Task: t.Task, PID: t.PID, Traces: []Trace{*t}})
 		p.anchor = nil
@@ -208,6 +211,11 @@ func (p *Parser) closeTrace() {
 	default:
 		p.fragment(p.traceLine).Traces = append(p.frag.Traces[:min(len(p.frag.Traces), maxTraces-1)], *t)
 	}
+}
+
+// about reports whether t can be the backtrace of one that a piece of a stall's report accuses.
+func (r *report) about(t *Trace) bool {
+	return t.HasCPU && slices.Contains(r.CPUs, t.CPU) || r.Blocked && (len(r.Readers) == 0 || slices.Contains(r.Readers, t.PID))
 }
 
 // orphan begins a trace at registers or frames whose head the log has lost.
