@@ -54,9 +54,23 @@ met or parse found something, 69 not possible on this machine, 130 interrupted (
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.PersistentPreRun = func(*cobra.Command, []string) { slog.SetDefault(slog.New(newPlainHandler(os.Stderr))) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
+		return noEmptyFlag(cmd)
+	}
 	root.AddCommand(newRun(), newReport(), newParse(), newKernel(), newMan())
 	return root
+}
+
+// noEmptyFlag refuses an empty name: it comes from a script's unset variable, and does not mean the default.
+func noEmptyFlag(cmd *cobra.Command) error {
+	for _, name := range []string{"resume", "print", "dir", "cache", "arm", "patch"} {
+		f := cmd.Flags().Lookup(name)
+		if f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+			return usagef("--%s is empty", name)
+		}
+	}
+	return nil
 }
 
 func newMan() *cobra.Command {
