@@ -75,9 +75,12 @@ type Hog struct {
 
 func (h Hog) String() string {
 	s := h.Task
-	if s == "" {
+	switch {
+	case s == "" && h.PID > 0:
+		s = fmt.Sprintf("PID %d", h.PID)
+	case s == "":
 		s = "something"
-	} else if h.PID > 0 {
+	case h.PID > 0:
 		s += fmt.Sprintf(":%d", h.PID)
 	}
 	if h.HasCPU {

@@ -36,15 +36,14 @@ func appendUnwrapped(lines []Line, raw string) []Line {
 		if i < 0 {
 			break
 		}
-		if head := strings.TrimRight(l.Text[:i], " "); head != "" {
-			lines = append(lines, Line{l.Stamp, l.HasStamp, untab(head)})
+		if head := strings.TrimRight(untab(l.Text[:i]), " "); strings.TrimSpace(head) != "" {
+			lines = append(lines, Line{l.Stamp, l.HasStamp, head})
 		}
 		l = Line{stamp, true, caller(l.Text[i+n:])}
 	}
-	if l.Text = strings.TrimRight(l.Text, " \t\x00"); strings.TrimSpace(l.Text) == "" {
+	if l.Text = strings.TrimRight(untab(l.Text), " \t\x00"); strings.TrimSpace(l.Text) == "" {
 		return lines
 	}
-	l.Text = untab(l.Text)
 	return append(lines, l)
 }
 

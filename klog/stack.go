@@ -203,7 +203,9 @@ func (t *Trace) loop() string {
 		}
 	}
 	if soft := lastIndex(frames, isSoftirq); soft > 0 && t.softirq() {
-		frames = frames[:soft]
+		frames = slices.DeleteFunc(slices.Clone(frames[:soft]), func(f Frame) bool {
+			return oneOf("__napi_poll", "napi_poll")(f.Func)
+		})
 	}
 	for i := len(frames) - 1; i >= 0; i-- {
 		if fn := frames[i].Func; !isFoundation(fn) && !isReporting(fn) {
@@ -306,8 +308,8 @@ func napiThread(t *Trace, f finding) finding {
 		return finding{class: DriverWorker, hog: &Hog{Task: t.Task, PID: t.PID, CPU: t.CPU, HasCPU: t.HasCPU, Frame: t.beneathPoll(), Top: t.top()},
 			signs: append(f.signs[:1:1], "it is at the device's registers: the driver's loop, not NAPI's")}
 	case t.inIRQ():
-		f.class = Softirq
-		return f.minus(true, "the NAPI thread under the interrupt is not what runs")
+		return finding{class: Softirq, hog: f.hog, signs: append(f.signs[:1:1], "softirq functions are on its stack"),
+			against: []string{"the NAPI thread under the interrupt is not what runs"}}
 	case !t.threadedPoll() && !t.polls() && t.elsewhere():
 		return finding{class: Unknown, hog: f.hog, against: []string{"the NAPI thread is not in its poll"}}
 	case t.User || t.State != "" && t.State != "R":

@@ -252,7 +252,8 @@ func (f *feeder) field(raw []byte, s *source) {
 		f.record()
 		return
 	}
-	key, value, text := bytes.Cut(raw, []byte("="))
+	k, value, text := bytes.Cut(raw, []byte("="))
+	key := string(k[:min(len(k), 64)]) // take moves what raw is in
 	if !text {
 		var n uint64
 		if b := s.take(8); len(b) == 8 {
@@ -262,7 +263,7 @@ func (f *feeder) field(raw []byte, s *source) {
 		defer s.take(1) // LF
 	}
 	e := &f.entry
-	switch string(key) {
+	switch key {
 	case "MESSAGE":
 		e.text = string(value)
 	case "_SOURCE_MONOTONIC_TIMESTAMP":
