@@ -115,6 +115,7 @@ type Parser struct {
 	foreign   bool    // a backtrace would be about something that is no event
 	busy      int     // number of the last line that was part of a report
 	tr        tracer
+	prefix    string // before the newest head, and not the kernel's
 	pool      string // that locked up
 	ofPool    bool   // the newest "pwq" line is of it
 	traceLine Line
@@ -157,7 +158,7 @@ func (p *Parser) line(l Line) {
 		p.busy = p.n
 		return
 	}
-	text := strings.TrimSpace(l.Text)
+	text := strings.TrimSpace(p.unprefixed(l.Text))
 	if rest, found := strings.CutPrefix(text, "rcu:"); found {
 		text = strings.TrimSpace(rest)
 	}
@@ -174,6 +175,17 @@ func (p *Parser) line(l Line) {
 	if p.trace(l, text) {
 		p.busy = p.n
 	}
+}
+
+// unprefixed takes off what a daemon of its own kind put before the newest head, if it is before s as well: as
+// long, and with the same end, since the rest of it can be a time.
+func (p *Parser) unprefixed(s string) string {
+	n := len(p.prefix)
+	tail := min(n, 4)
+	if n > 0 && len(s) > n && s[n-tail:n] == p.prefix[n-tail:] {
+		return s[n:]
+	}
+	return s
 }
 
 // idle reports whether only a telling line can matter.
@@ -195,6 +207,8 @@ func (p *Parser) header(l Line) bool {
 			break
 		}
 		if p.info(l, rest) {
+			p.prefix = strings.TrimSuffix(l.Text[:len(l.Text)-len(rest)-len("INFO: ")], "rcu: ")
+			p.prefix = strings.Clone(p.prefix[:min(len(p.prefix), headReach)])
 			return true
 		}
 		text = rest
