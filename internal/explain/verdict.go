@@ -107,15 +107,24 @@ func (a ArmSummary) tooLittle() string {
 		return "whether it was in the band is not known of every trial (" + a.bandEvidence() + ")"
 	case a.Facts.Preempt == "":
 		return "its preemption model is unknown"
-	case a.Silent > 0:
-		return fmt.Sprintf("%d of %s went silent", a.Silent, plural(len(a.Trials), "trial"))
-	case a.Panicked > 0:
-		return fmt.Sprintf("%d of %s ended in a panic", a.Panicked, plural(len(a.Trials), "trial"))
+	case a.cutWords() != "":
+		return a.cutWords()
 	case a.Arm.Load.Hold < minHold:
 		return fmt.Sprintf("a hold of %s is too short to tell a stall from a slow delete (from %s on)",
 			FormatDuration(a.Arm.Load.Hold), FormatDuration(minHold))
 	case a.Hold.Over.N < MinDeletes:
 		return fmt.Sprintf("%s in the hold, %d are needed", plural(a.Hold.Over.N, a.noun()), MinDeletes)
+	}
+	return ""
+}
+
+// cutWords says which of a's trials did not reach their end, or "".
+func (a ArmSummary) cutWords() string {
+	switch {
+	case a.Silent > 0:
+		return fmt.Sprintf("%d of %s went silent", a.Silent, plural(len(a.Trials), "trial"))
+	case a.Panicked > 0:
+		return fmt.Sprintf("%d of %s ended in a panic", a.Panicked, plural(len(a.Trials), "trial"))
 	}
 	return ""
 }
@@ -312,6 +321,8 @@ func (j *judge) controls() []string {
 				a.label(), a.StallEvidence(), a.reportWords(), a.worstWords()))
 		case a.Hold.Over.K > 0:
 			s = append(s, a.slowControl(j.first()))
+		case a.cutWords() != "":
+			s = append(s, fmt.Sprintf("%s says nothing: %s.", a.label(), a.cutWords()))
 		default:
 			quiet = append(quiet, a)
 		}
