@@ -145,4 +145,8 @@ type End struct {
 	Outcome string `json:"outcome"`
 	Records int    `json:"records"`       // the emitter's records before this one
 	Why     string `json:"why,omitempty"` // for Panicked and Silent: the evidence
+	// HostWait is how long the target's CPUs, taken together, stood ready to run while the host's were busy
+	// with others, from the start of the load on. Nothing measured here knows of it: to the target, its
+	// own clock goes on. 0 where that can't be told.
+	HostWait time.Duration `json:"host_wait,omitempty"`
 }

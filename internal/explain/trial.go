@@ -46,6 +46,8 @@ type TrialSummary struct {
 	Arm     experiment.Arm
 	Outcome string // of experiment.End; "cut" when the records stop before it
 	Why     string // of experiment.End
+	// HostWait is experiment.End's: how long the guest's CPUs waited for a busy host's.
+	HostWait time.Duration
 
 	Command experiment.Command
 	Facts   experiment.Facts
@@ -99,7 +101,7 @@ func (t *Trial) Add(r experiment.Record) {
 	case r.Loss != nil:
 		t.sum.Losses = append(t.sum.Losses, *r.Loss)
 	case r.End != nil:
-		t.sum.Outcome, t.sum.Why = r.End.Outcome, r.End.Why
+		t.sum.Outcome, t.sum.Why, t.sum.HostWait = r.End.Outcome, r.End.Why, r.End.HostWait
 	}
 }
 

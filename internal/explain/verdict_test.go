@@ -194,6 +194,13 @@ func TestNotMeasured(t *testing.T) {
 	slept := stock()
 	slept.facts.Stacks, slept.waits = false, map[rcu.Wait]int{rcu.SynchronizeNet: 590, rcu.OtherWait: 2}
 	contains(t, NotMeasured([]ArmSummary{armOf(slept)}), "known by the function that they slept in alone")
+	busy := stockArm(6 * time.Second)
+	contains(t, NotMeasured([]ArmSummary{busy}), "of 66 s, the CPUs of stock waited 6.0 s for one of the host's")
+	for _, caveat := range NotMeasured([]ArmSummary{stockArm(3 * time.Second)}) {
+		if strings.Contains(caveat, "busy") {
+			t.Errorf("3 s of 66 s make the host busy: %s", caveat)
+		}
+	}
 	if n := NotMeasured(nil); n != nil {
 		t.Errorf("NotMeasured(nil) = %q", n)
 	}
@@ -218,4 +225,11 @@ func TestFormat(t *testing.T) {
 			t.Errorf("FormatP(%v) = %q; want %q", p, got, want)
 		}
 	}
+}
+
+// stockArm is one trial of stock, of 33 s on 2 CPUs, whose guest waited for the host's CPUs.
+func stockArm(waited time.Duration) ArmSummary {
+	a := armOf(stock())
+	a.Arm.Duration, a.Trials[0].Facts.CPUs, a.Trials[0].HostWait = 33*time.Second, 2, waited
+	return a
 }

@@ -146,6 +146,7 @@ type jsonTrial struct {
 	ID       string             `json:"id"`
 	Rep      int                `json:"rep"`
 	Outcome  string             `json:"outcome"`
+	HostWait int64              `json:"host_wait_ns,omitempty"` // the guest's CPUs, for the host's
 	Why      string             `json:"why,omitempty"`
 	Command  experiment.Command `json:"command"`
 	Facts    experiment.Facts   `json:"facts"`
@@ -350,7 +351,7 @@ func newJSONRates(r explain.Rates) *jsonRates {
 func newJSONTrial(t explain.TrialSummary) jsonTrial {
 	b := t.Band
 	j := jsonTrial{
-		ID: t.ID, Rep: t.Rep, Outcome: t.Outcome, Why: t.Why, Command: t.Command, Facts: t.Facts,
+		ID: t.ID, Rep: t.Rep, Outcome: t.Outcome, HostWait: int64(t.HostWait), Why: t.Why, Command: t.Command, Facts: t.Facts,
 		Band:  jsonBand{b.Band, b.Evidence, b.Inferred, b.In, b.Above, b.Below},
 		Rates: newJSONRates(t.Rates), Stall: t.Stall(), Events: newJSONEvents(t.Events), Early: newJSONEvents(t.Early),
 		Losses: list(t.Losses), Samples: []jsonSample{},

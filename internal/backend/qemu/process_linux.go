@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -50,6 +53,29 @@ func start(argv []string, initrd *os.File) (*process, error) {
 	}
 	p.read(consoleR, recordsR)
 	return p, nil
+}
+
+// waited is how long the guest's CPUs have waited for one of ours so far: the second field of
+// QEMU's threads' schedstat (Documentation/scheduler/sched-stats.rst), of all of which only those of the
+// CPUs run for long. 0 where it can't be read.
+func (p *process) waited() time.Duration { return cpuWait(p.cmd.Process.Pid) }
+
+func cpuWait(pid int) time.Duration {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil {
+		return 0 // only a bad pattern
+	}
+	var sum time.Duration
+	for _, t := range threads {
+		stat, err := os.ReadFile(filepath.Join(t, "schedstat"))
+		if fields := strings.Fields(string(stat)); err == nil && len(fields) == 3 {
+			ns, err := strconv.ParseInt(fields[1], 10, 64)
+			if err == nil {
+				sum += time.Duration(ns)
+			}
+		}
+	}
+	return sum
 }
 
 // memory returns a file that exists only in memory and only while it is open.

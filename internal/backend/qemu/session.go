@@ -20,6 +20,8 @@ type session struct {
 	watch watch
 	open  outstanding
 	n     int // records emitted
+	// waited is what the guest's CPUs had waited for the host's when the load began.
+	waited time.Duration
 }
 
 func newSession(b Backend, p *process, k kernel, arm experiment.Arm, emit func(experiment.Record) error) *session {
@@ -113,6 +115,9 @@ func (s *session) record(r record) error {
 	}
 	s.watch.sawRecord(r.Record, time.Now())
 	s.open.saw(r.Record)
+	if r.Phase != nil && r.Phase.Name == experiment.Hold {
+		s.waited = s.p.waited()
+	}
 	if r.Facts == nil {
 		return s.put(r.Record)
 	}
@@ -138,6 +143,7 @@ func (s *session) agentEnd(end experiment.End) error {
 
 // finish ends QEMU, passes on what it had still written, and then end.
 func (s *session) finish(end experiment.End) error {
+	waited := max(0, s.p.waited()-s.waited) // none of QEMU's threads is left where it has died
 	late, err := s.drain()
 	if err != nil {
 		return err
@@ -151,6 +157,7 @@ func (s *session) finish(end experiment.End) error {
 			return err
 		}
 	}
+	end.HostWait = waited
 	return s.put(experiment.Record{End: &end})
 }
 
