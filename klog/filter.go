@@ -102,7 +102,8 @@ var tellingWords = newWordFilter(
 	"INFO: ", "BUG: soft lockup", "BUG: workqueue lockup", "BUG: unable to", "BUG: kernel NULL", "BUG: KASAN", "BUG: KFENCE",
 	"BUG: sleeping", "BUG: scheduling", "BUG: stack guard", " kthread ", "Kernel panic", "LOCKUP", "jiffies old", "unregister_netdevice", "RT throttling",
 	"NOHZ ", "NOHZ:", "NETDEV WATCHDOG", "timeout", "timed out", "refcount_t", "WARNING: ", "Internal error", "Oops: ", "Oops[",
-	"general protection fault", "Unable to handle", "kernel BUG", "[ end trace", "[ cut here",
+	"general protection fault", "Unable to handle", "kernel BUG", "Unhandled kernel", "Kernel bug detected",
+	" 0000 [#", "skb_under_panic", "skb_over_panic", "[ end trace", "cut here",
 	// heads of backtraces that are about something else
 	"oom-killer", "page allocation", "UBSAN: ", "BUG: Bad ", "BUG: using ", "BUG: spinlock", "BUG kmalloc", "sysrq: ", "SysRq : ",
 	// pieces of reports without their heads

@@ -52,6 +52,8 @@ func TestJudge(t *testing.T) {
 
 		{"soft lockup, name alone", []string{"watchdog: BUG: soft lockup - CPU#2 stuck for 23s! [napi/lan2-14:311]"}, Unknown, "napi/lan2-14:311 on CPU 2"},
 		{"oops in the poll", slices.Concat([]string{"BUG: kernel NULL pointer dereference, address: 0000000000000010", napiTask}, napiStack), Unknown, ""},
+		{"fault in the poll, mips", []string{"Unhandled kernel unaligned access[#1]:", strings.Replace(napiTask, "Not tainted", "Tainted: G             L    ", 1),
+			"epc   : 801a9db0 acme_rx_poll+0x1cc/0x3f8", "Call Trace:", "[<801a9db0>] __napi_poll+0x1cc/0x3f8"}, Unknown, ""},
 		{"warning in the poll", slices.Concat([]string{"------------[ cut here ]------------", "WARNING: CPU: 2 PID: 311 at net/core/dev.c:6700 acme_rx_poll+0x48/0x210", napiTask}, napiStack), Unknown, ""},
 		{"bystander", slices.Concat([]string{otherHead, "rcu: \t1-....: (6001 ticks this GP) idle=5d2c/1/0x4000000000000000 softirq=88/88 fqs=2990", otherEnd,
 			"NMI backtrace for cpu 2", napiTask}, napiStack), Fragmentary, ""},

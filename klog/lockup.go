@@ -208,14 +208,15 @@ func (p *Parser) trouble(l Line) bool {
 		return p.warn(l)
 	case strings.Contains(text, "Internal error: "), strings.Contains(text, "Oops: "), strings.Contains(text, "Oops["),
 		strings.Contains(text, "general protection fault"), strings.Contains(text, "Unable to handle kernel"),
-		strings.Contains(text, "kernel BUG at "):
+		strings.Contains(text, "kernel BUG at "), strings.Contains(text, "Unhandled kernel "), strings.Contains(text, "Kernel bug detected"),
+		strings.Contains(text, " 0000 [#"), strings.Contains(text, "skb_under_panic"), strings.Contains(text, "skb_over_panic"):
 		return p.oops(l, text)
 	case strings.Contains(text, "oom-killer"), strings.Contains(text, "page allocation "), strings.Contains(text, "UBSAN: "),
 		strings.Contains(text, "BUG kmalloc"), strings.Contains(text, "sysrq: "), strings.Contains(text, "SysRq : "):
 		return p.strange()
 	case strings.Contains(text, "[ end trace "):
 		return p.endTrace(l)
-	case strings.Contains(text, "[ cut here ]"):
+	case strings.Contains(text, "[ cut here ]"), strings.Contains(text, "8<--- cut here"):
 		p.rest()
 		p.busy = p.n
 	default:
