@@ -132,7 +132,13 @@ func stampAt(s string) (stamp time.Duration, n int, ok bool) {
 	dot := i + sec
 	frac := digits(s[dot+1:])
 	end := dot + 1 + frac
-	if frac == 0 || frac > 9 || end >= len(s) || s[end] != ']' {
+	if frac == 0 || frac > 9 || end >= len(s) {
+		return 0, 0, false
+	}
+	if past := sinceLast(s[end:]); past > 0 {
+		end += past
+	}
+	if end >= len(s) || s[end] != ']' {
 		return 0, 0, false
 	}
 	whole, _, _ := number(s[i:dot])
@@ -141,6 +147,14 @@ func stampAt(s string) (stamp time.Duration, n int, ok bool) {
 		part *= 10
 	}
 	return time.Duration(whole)*time.Second + time.Duration(part), end + 1, true
+}
+
+// sinceLast returns the length of the " <    0.000012>" that dmesg -d has within a stamp.
+func sinceLast(s string) int {
+	if !strings.HasPrefix(s, " <") {
+		return 0
+	}
+	return strings.IndexByte(s[:min(len(s), 20)], '>') + 1
 }
 
 // nextStamp finds the first stamp in s that is as wide as the kernel prints them ("[%5lu.%06lu]"), so
@@ -171,17 +185,43 @@ func caller(s string) string {
 			}
 		}
 	}
-	return strings.TrimPrefix(s, " ")
+	return strings.TrimPrefix(mediatek(s), " ")
+}
+
+// mediatek takes off the " (1)[715:napi/eth0-3]" that kernels of that vendor's phones and routers have for the caller.
+func mediatek(s string) string {
+	rest, found := strings.CutPrefix(strings.TrimLeft(s, " -"), "(")
+	n := digits(rest)
+	if !found || n == 0 || n > 2 || !strings.HasPrefix(rest[n:], ")[") {
+		return s
+	}
+	task, text, found := strings.Cut(rest[n+2:], "]")
+	if !found || len(task) > 40 || digits(task) == 0 || !strings.HasPrefix(task[digits(task):], ":") {
+		return s
+	}
+	return text
 }
 
 // undate takes off the "[Wed Feb  8 08:14:38 2023] " of dmesg -T, which is no stamp since boot.
 func undate(s string) string {
 	date, text, found := strings.Cut(s, "] ")
+	if found && reltime(date) {
+		return text
+	}
 	if found && len(date) >= 20 && len(date) <= 32 && strings.Count(date, ":") == 2 &&
 		digits(date[len(date)-4:]) == 4 {
 		return text
 	}
 	return s
+}
+
+// reltime reports whether date is one of dmesg -H: "[Nov30 18:25", and then "[  +0.000123".
+func reltime(date string) bool {
+	since, found := strings.CutPrefix(strings.TrimLeft(date[1:], " "), "+")
+	if n := digits(since); found && n > 0 && strings.HasPrefix(since[n:], ".") {
+		return len(date) <= 20 && digits(since[n+1:]) == len(since)-n-1
+	}
+	return len(date) >= 11 && len(date) <= 13 && date[len(date)-3] == ':' && digits(date[len(date)-2:]) == 2 && !isDigit(date[1]) && digits(date[4:]) > 0
 }
 
 // netconsole takes the extended head "level,seq,usec,flags[,key=value…];" off.
