@@ -191,6 +191,8 @@ func checkVerdict(t *testing.T, events []Event, v Verdict) {
 		switch e.Kind {
 		case Classic, Expedited, TasksRCU, SoftLockup, HardLockup, CPUDump:
 			accuse++
+		case Fragment:
+			accuse += len(e.States)
 		}
 	}
 	switch {
