@@ -267,17 +267,17 @@ func sameGP(a, b string) bool {
 	return okX && okY && uint32(x) == uint32(y) && (x < 0) != (y < 0)
 }
 
-// judgeDump looks at registers that no report explains. The taint L says that there was a soft lockup
-// since boot, so that a poll found at the top of a NAPI thread's own stack is no accident.
+// judgeDump looks at registers that no report explains, but that may explain themselves. The taint L says that there
+// was a soft lockup since boot, so that a poll found at the top of a NAPI thread's own stack is no accident.
 func judgeDump(e *Event) finding {
 	t := &e.Traces[0]
-	if !strings.Contains(t.Taint, "L") || strings.Contains(t.Taint, "D") || t.idle() { // D: it died before
+	accused := t.accuses()
+	if !t.crawls() && (accused == "" || strings.Contains(t.Taint, "D") || t.idle()) { // D: it died before
 		return finding{class: Fragmentary}
 	}
-	f := byTrace(t, "the kernel is tainted by a soft lockup")
+	f := byTrace(t, accused)
 	if f.class == ThreadedNAPI && !t.polls() {
 		f.class = Fragmentary
 	}
-	f.against = append(f.against, "the report's head is missing")
-	return f
+	return f.minus(f.class != SlowConsole, "the report's head is missing")
 }

@@ -1,6 +1,7 @@
 package klog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,8 @@ func TestJudge(t *testing.T) {
 			" wait_for_xmitr+0x48/0x210", " serial8250_console_write+0x30/0x200", " console_unlock+0x170/0x330", " vprintk+0x270/0x390"}), SlowConsole, "sh:90 on CPU 2 in vprintk"},
 		{"emulator", []string{otherHead, "rcu: \t1-....: (3 ticks this GP) idle=5d2c/0/0x1 softirq=8/8 fqs=1", "rcu: \t2-....: (3 ticks this GP) idle=5d2c/0/0x1 softirq=8/8 fqs=1",
 			"rcu: \t3-....: (3 ticks this GP) idle=5d2c/0/0x1 softirq=8/8 fqs=1", otherEnd}, SlowConsole, ""},
+		{"dump of a stall's head", slices.Concat([]string{napiTask, "Call trace:", " dump_stack+0x18/0x24", " rcu_dump_cpu_stacks+0x98/0xd0", " rcu_sched_clock_irq+0x7bc/0xa08"}, napiStack[2:]), ThreadedNAPI, "napi/lan2-14:311 on CPU 2 in napi_threaded_poll_loop"},
+		{"dump, nothing said", slices.Concat([]string{napiTask}, napiStack), Fragmentary, ""},
 		{"piece", []string{selfEnd}, Fragmentary, ""},
 		{"leak", []string{"unregister_netdevice: waiting for lan2 to become free. Usage count = 2"}, Unknown, ""},
 		{"nothing", []string{"lan2: link is up"}, Unknown, ""},
@@ -94,6 +97,17 @@ func TestJudge(t *testing.T) {
 				t.Errorf("Judge = %q, hog %q; want %q, %q\nsigns %q, against %q, events %+v", v.Class, got, tt.class, tt.hog, v.Signs, v.Against, events)
 			}
 		})
+	}
+}
+
+// A backtrace whose lines take seconds says more of the machine than of what it shows.
+func TestJudgeCrawling(t *testing.T) {
+	var b strings.Builder
+	for i, l := range slices.Concat([]string{selfHead, busyCPU, selfEnd, napiTask}, napiStack) {
+		b.WriteString(stamped(fmt.Sprintf("%5d.000000", 100+2*i), l))
+	}
+	if v := Judge(Parse(Lines(b.String()))); v.Class != SlowConsole {
+		t.Errorf("Judge = %+v; want %q", v, SlowConsole)
 	}
 }
 

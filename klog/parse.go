@@ -119,6 +119,7 @@ type Parser struct {
 	pool      string // that locked up
 	ofPool    bool   // the newest "pwq" line is of it
 	traceLine Line
+	current   Line    // the one that may be of a backtrace
 	frag      *report // pieces whose heads the log has lost
 }
 
@@ -172,6 +173,7 @@ func (p *Parser) line(l Line) {
 	if p.tr.open == nil {
 		p.traceLine = l
 	}
+	p.current = l
 	if p.trace(l, text) {
 		p.busy = p.n
 	}

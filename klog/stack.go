@@ -3,6 +3,7 @@ package klog
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // What a stack tells. All methods of *Trace take nil for a trace that the log doesn't have.
@@ -103,6 +104,22 @@ func (t *Trace) console() bool {
 		return strings.HasSuffix(fn, "_console_write") || strings.HasSuffix(fn, "_console_putchar") || strings.HasSuffix(fn, "_write_atomic") ||
 			oneOf("uart_console_write", "wait_for_xmitr", "console_unlock", "console_flush_all", "wait_for_lsr", "fbcon_redraw", "fbcon_scroll")(fn)
 	})
+}
+
+// crawls reports whether a backtrace's own lines came seconds apart: then everything is that slow.
+func (t *Trace) crawls() bool { return t != nil && t.Pace >= 500*time.Millisecond }
+
+// accuses says what a backtrace without its report's head shows of it: the report is made by the CPU that it is about.
+func (t *Trace) accuses() string {
+	switch {
+	case t.has(oneOf("watchdog_timer_fn")):
+		return "the soft lockup's watchdog is on its stack"
+	case t.has(oneOf("rcu_dump_cpu_stacks", "print_cpu_stall", "rcu_check_callbacks")):
+		return "RCU's stall detector is on its stack"
+	case strings.Contains(t.Taint, "L"):
+		return "the kernel is tainted by a soft lockup"
+	}
+	return ""
 }
 
 // waitsForLock reports whether the CPU was spinning for a lock that another one has.
@@ -258,6 +275,8 @@ func (t *Trace) hog() *Hog {
 func byTrace(t *Trace, accused string) finding {
 	f := finding{hog: t.hog(), signs: []string{accused}}
 	switch {
+	case t.crawls():
+		return finding{class: SlowConsole, signs: []string{"the backtrace's own lines come seconds apart"}}
 	case t.console():
 		f.class = SlowConsole
 		return f.plus(true, "the CPU is writing to a console")

@@ -3,6 +3,7 @@ package klog
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // A Trace is one backtrace or register dump below a report.
@@ -25,6 +26,8 @@ type Trace struct {
 	User bool
 	// Idle says that the CPU was idle, so that no more was printed.
 	Idle bool
+	// Pace is the time from one line to the next, on average, where both ends have stamps: it is the console's.
+	Pace time.Duration
 	// Frames are the functions, innermost first; at most 64.
 	Frames []Frame
 }
@@ -67,6 +70,9 @@ type tracer struct {
 	role   Role
 	cpu    int    // of "Task dump for CPU 3:", else -1
 	caller string // arm: the newest frame's caller
+	first  Line   // of the open trace
+	lines  int    // of it, after the first
+	last   time.Duration
 }
 
 // trace takes in a line of a backtrace and reports whether it was one.
@@ -104,6 +110,8 @@ func (p *Parser) trace(l Line, text string) bool {
 func (p *Parser) frame(t *Trace, f Frame, ok bool) bool {
 	if ok && len(t.Frames) < maxFrames {
 		t.Frames = append(t.Frames, f)
+		p.tr.lines++
+		p.tr.last = p.current.Stamp
 	}
 	return ok
 }
@@ -168,6 +176,7 @@ func (p *Parser) openTrace(t Trace, role Role) {
 	}
 	t.Role = role
 	p.tr.open = &t
+	p.tr.first, p.tr.lines, p.tr.last = p.current, 0, 0
 	p.tr.role, p.tr.cpu, p.tr.irq = Subject, -1, false
 	r := p.newest()
 	if r.lastRan && role == Subject {
@@ -194,6 +203,9 @@ func (p *Parser) closeTrace() {
 		return
 	}
 	p.tr.open = nil
+	if n := p.tr.lines; n >= 4 && p.tr.first.HasStamp && p.tr.last >= p.tr.first.Stamp {
+		t.Pace = (p.tr.last - p.tr.first.Stamp) / time.Duration(n)
+	}
 	p.frame(t, Frame{Func: p.tr.caller, Sure: true}, p.tr.caller != "")
 	p.tr.caller = ""
 	switch {
