@@ -105,7 +105,7 @@ var tellingWords = newWordFilter(
 	"general protection fault", "Unable to handle", "kernel BUG", "Unhandled kernel", "Kernel bug detected",
 	" 0000 [#", "skb_under_panic", "skb_over_panic", "[ end trace", "cut here",
 	// heads of backtraces that are about something else
-	"oom-killer", "page allocation", "UBSAN: ", "BUG: Bad ", "BUG: using ", "BUG: spinlock", "BUG kmalloc", "sysrq: ", "SysRq : ",
+	"oom-killer", "page allocation", "UBSAN: ", "BUG: Bad ", "BUG: using ", "BUG: spinlock", "BUG kmalloc", "sysrq: ", "Show Blocked State", "SysRq : ",
 	// pieces of reports without their heads
 	"NMI backtrace", "Task dump", "Call Trace", "Call trace", "Backtrace:", " Comm: ", "task:", "RIP: 0010:", "RSP: 0018:", "PC is at",
 	"Krnl PSW", "Code: ", "(detected by", "Tasks blocked on", " jiffies g=", " this GP)", "s behind)", "blocking rcu_node", "All QSes", " nvcsw: ",

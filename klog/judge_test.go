@@ -179,3 +179,17 @@ func TestCPUState(t *testing.T) {
 		}
 	}
 }
+
+// sysrq-w is what Next asks for: its answer makes victims too.
+func TestJudgeBlockedTasks(t *testing.T) {
+	text := stamped("  500.000000", "sysrq: Show Blocked State",
+		"task:ip              state:D stack:0     pid:817   tgid:817   ppid:800    flags:0x00000000", "Call Trace:", " __schedule+0x400/0x900", " schedule+0x30/0x90",
+		" __mutex_lock.constprop.0+0x300/0x600", " rtnl_dellink+0x30/0x70", " rtnetlink_rcv_msg+0x2b0/0x3f0",
+		"task:kworker/u8:3    state:D stack:0     pid:55    tgid:55    ppid:2      flags:0x00000000", "Workqueue: netns cleanup_net", "Call Trace:", " __schedule+0x400/0x900",
+		" rcu_barrier+0x1f0/0x210", " netdev_run_todo+0x300/0x800", " cleanup_net+0x200/0x3c0")
+	events := Parse(Lines(text))
+	v := Judge(events)
+	if Count(events, BlockedTask) != 2 || len(v.Victims) != 2 || v.Victims[0].Waits != WaitsRTNL || v.Victims[1].Waits != WaitsRCU {
+		t.Errorf("Judge = %+v; want ip that waits for RTNL and a kworker that waits for RCU", v)
+	}
+}

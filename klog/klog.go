@@ -47,6 +47,8 @@ const (
 	// MutexOwner names the likely owner of a lock that a task waits for, where the log lost the report
 	// of the waiting task before it. With it, the owner is part of the HungTask.
 	MutexOwner Kind = "mutex-owner"
+	// BlockedTask is a task in uninterruptible sleep that somebody asked for (sysrq-w).
+	BlockedTask Kind = "blocked-task"
 	// WorkqueueLockup is a worker pool that made no progress.
 	WorkqueueLockup Kind = "workqueue-lockup"
 	// TXTimeout is a transmit queue that the device did not empty: NETDEV WATCHDOG or the driver's own word.
@@ -73,7 +75,7 @@ const (
 // Kinds lists every Kind, RCU first.
 func Kinds() []Kind {
 	return []Kind{Classic, Expedited, TasksRCU, GPAge, Starved, Timer,
-		SoftLockup, HardLockup, HungTask, MutexOwner, WorkqueueLockup, TXTimeout, UnregisterWait,
+		SoftLockup, HardLockup, HungTask, MutexOwner, BlockedTask, WorkqueueLockup, TXTimeout, UnregisterWait,
 		RTThrottle, NOHZ, Oops, Warning, CPUDump, Fragment, Panic}
 }
 

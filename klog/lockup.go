@@ -211,6 +211,9 @@ func (p *Parser) trouble(l Line) bool {
 		strings.Contains(text, "kernel BUG at "), strings.Contains(text, "Unhandled kernel "), strings.Contains(text, "Kernel bug detected"),
 		strings.Contains(text, " 0000 [#"), strings.Contains(text, "skb_under_panic"), strings.Contains(text, "skb_over_panic"):
 		return p.oops(l, text)
+	case strings.Contains(text, "Show Blocked State"):
+		p.rest()
+		p.asked = true
 	case strings.Contains(text, "oom-killer"), strings.Contains(text, "page allocation "), strings.Contains(text, "UBSAN: "),
 		strings.Contains(text, "BUG kmalloc"), strings.Contains(text, "sysrq: "), strings.Contains(text, "SysRq : "):
 		return p.strange()

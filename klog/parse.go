@@ -112,6 +112,7 @@ type Parser struct {
 	hz        int     // of this boot
 	complaint Line    // the newest driver's timeout
 	anchor    *report // what a backtrace would be about
+	asked     bool    // a backtrace is of a task that sysrq-w shows
 	foreign   bool    // a backtrace would be about something that is no event
 	busy      int     // number of the last line that was part of a report
 	tr        tracer
@@ -197,7 +198,7 @@ func (p *Parser) idle() bool { return p.busy == 0 }
 func (p *Parser) rest() {
 	p.closeTrace()
 	p.settle(func(*report) bool { return true })
-	p.exp, p.anchor, p.foreign, p.busy = nil, nil, false, 0
+	p.exp, p.anchor, p.foreign, p.asked, p.busy = nil, nil, false, false, 0
 }
 
 // header reports whether l begins or makes up a report, and takes it in. Most lines of a log end
@@ -283,7 +284,7 @@ func (p *Parser) begin(l Line, e Event) *report {
 		r.Before = c.Text
 	}
 	p.reports = append(p.reports, r)
-	p.anchor, p.foreign = r, false
+	p.anchor, p.foreign, p.asked = r, false, false
 	p.tr.role, p.tr.cpu = Subject, -1
 	return r
 }

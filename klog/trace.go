@@ -214,6 +214,11 @@ func (p *Parser) closeTrace() {
 			r.Traces = append(r.Traces, *t)
 		}
 	case p.foreign:
+	case p.asked:
+		if t.Task != "" {
+			p.begin(p.traceLine, Event{Kind: BlockedTask, Task: t.Task, PID: t.PID, Traces: []Trace{*t}})
+			p.anchor, p.asked = nil, true
+		}
 	case p.frag != nil && p.n-p.frag.opened <= patience && p.frag.about(t) && len(p.frag.Traces) < maxTraces:
 		p.frag.Traces = append(p.frag.Traces, *t)
 	case t.HasCPU && t.Task != "":

@@ -55,7 +55,7 @@ func victims(events []Event) []Victim {
 		if t := e.traceOf(e.CPUs); e.Kind == SoftLockup && t.waitsForCPU() {
 			put(Victim{Task: e.Task, PID: e.PID, Seconds: e.Seconds, Waits: WaitsCPU, In: t.loop()})
 		}
-		if e.Kind != HungTask && e.Kind != MutexOwner {
+		if e.Kind != HungTask && e.Kind != MutexOwner && e.Kind != BlockedTask {
 			continue
 		}
 		v := Victim{Task: e.Task, PID: e.PID, Seconds: e.Seconds, Owner: e.Owner, OwnerPID: e.OwnerPID}

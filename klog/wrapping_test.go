@@ -24,11 +24,9 @@ func replace(oldNew ...string) func(string) string {
 	return func(text string) string { return strings.NewReplacer(oldNew...).Replace(text) }
 }
 
-// One report is the same whatever is wrapped around it, as a text and as a stream, with either line end.
-func TestWrappings(t *testing.T) {
-	report := strings.Join([]string{otherHead, busyCPU, otherEnd, "Sending NMI from CPU 0 to CPUs 2:", "NMI backtrace for cpu 2", napiTask,
-		"Call Trace:", " <TASK>", " napi_threaded_poll_loop+0x1c0/0x220", " napi_threaded_poll+0x60/0x80", " kthread+0xe0/0x110", " </TASK>", ""}, "\n")
-	wrappings := map[string]func(string) string{
+// wrappings are the ways in which a kernel's lines reach us.
+func wrappings() map[string]func(string) string {
+	return map[string]func(string) string{
 		"none":               each("%s"),
 		"stamp":              each("[  500.123456] %s"),
 		"level and stamp":    each("<3>[  500.123456] %s"),
@@ -78,12 +76,18 @@ func TestWrappings(t *testing.T) {
 		"old head and end":    replace("rcu: ", ""),
 		"other lines between": replace("\n", "\n[  500.123458] audit: type=1400 something else\n"),
 	}
+}
+
+// One report is the same whatever is wrapped around it, as a text and as a stream, with either line end.
+func TestWrappings(t *testing.T) {
+	report := strings.Join([]string{otherHead, busyCPU, otherEnd, "Sending NMI from CPU 0 to CPUs 2:", "NMI backtrace for cpu 2", napiTask,
+		"Call Trace:", " <TASK>", " napi_threaded_poll_loop+0x1c0/0x220", " napi_threaded_poll+0x60/0x80", " kthread+0xe0/0x110", " </TASK>", ""}, "\n")
 	want := Parse(Lines(report))
 	if len(want) != 1 || want[0].GP != "g=411" || len(want[0].Traces) != 1 || want[0].Traces[0].Task != "napi/lan2-14" {
 		t.Fatalf("unwrapped: %+v; want one event with a trace of napi/lan2-14", want)
 	}
 	ignore := cmpopts.IgnoreFields(Event{}, "First", "Last", "HasTime", "Lines")
-	for name, wrap := range wrappings {
+	for name, wrap := range wrappings() {
 		t.Run(name, func(t *testing.T) {
 			for _, end := range []string{"\n", "\r\n"} {
 				text := strings.ReplaceAll(wrap(report), "\n", end)
