@@ -32,7 +32,7 @@ const hostShare = 0.05
 
 // busyHost names the arms whose guests did not have the host's CPUs to themselves.
 func busyHost(arms []ArmSummary) []string {
-	var s []string
+	var busy []string
 	for _, a := range arms {
 		var waited, ran time.Duration
 		for _, t := range a.Trials {
@@ -40,11 +40,14 @@ func busyHost(arms []ArmSummary) []string {
 			ran += time.Duration(max(1, t.Facts.CPUs)) * a.Arm.Duration
 		}
 		if float64(waited) > hostShare*float64(ran) {
-			s = append(s, fmt.Sprintf("The host was busy: of %.0f s, the CPUs of %s waited %.1f s for one of the host's, which the guest takes for time of its own: long times there may be the host's.",
-				ran.Seconds(), a.Arm.Name, waited.Seconds()))
+			busy = append(busy, fmt.Sprintf("%s %.0f %%", a.Arm.Name, 100*min(1, waited.Seconds()/ran.Seconds())))
 		}
 	}
-	return s
+	if len(busy) == 0 {
+		return nil
+	}
+	return []string{"The host was busy with others, which a guest takes for time of its own: long times may be the host's. So much of their time the CPUs waited for the host's: " +
+		strings.Join(busy, ", ") + "."}
 }
 
 // emulation says what runs the instructions.
