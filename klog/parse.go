@@ -57,8 +57,11 @@ func (p *Parser) Close() {
 	p.closeTrace()
 	p.settle(func(*report) bool { return true })
 	p.flush()
-	if p.frag != nil && p.emitted == 0 {
-		p.emit(p.told(p.frag))
+	if r := p.frag; r != nil && p.emitted == 0 {
+		if p.registers && len(r.Traces) > 0 && len(r.States) == 0 && r.Jiffies == 0 && !r.Blocked {
+			r.Kind = CPUDump
+		}
+		p.emit(p.told(r))
 	}
 }
 
@@ -122,6 +125,7 @@ type Parser struct {
 	traceLine Line
 	current   Line    // the one that may be of a backtrace
 	frag      *report // pieces whose heads the log has lost
+	registers bool    // among them
 }
 
 // patience is how many lines after its newest line a report can go on: other CPUs' backtraces, up to some

@@ -244,6 +244,7 @@ func (p *Parser) orphan(text string) bool {
 		return false
 	}
 	p.openTrace(Trace{PC: pc, User: user}, Subject)
+	p.registers = p.registers || isCode || isPC
 	if isPC {
 		f = Frame{Func: pc, Sure: true}
 	}
