@@ -115,11 +115,12 @@ func (p *Parser) piece(l Line, text string) bool {
 // is the beginning of one of wholes.
 func (p *Parser) unfinished(l Line, tail string, wholes ...string) bool {
 	tail = strings.TrimRight(tail, " ")
-	if len(l.Text) > maxLineLen {
+	if len(l.Text) > maxLineLen || p.joins >= 3 {
 		return false
 	}
 	for _, whole := range wholes {
 		if strings.HasPrefix(whole, tail) {
+			p.joins++
 			p.pending = l
 			p.pending.Text = strings.TrimRight(l.Text, " ")
 			return true

@@ -27,7 +27,7 @@ func addSeeds(f *testing.F) {
 }
 
 // isHead is a loose test for lines that can begin a report. A head may be wrapped over two lines.
-func isHead(l Line) bool { return telling(l.Text) }
+func isHead(l Line) bool { return telling(l.Text) || strings.Contains(l.Text, "Comm: ") }
 
 func FuzzParse(f *testing.F) {
 	addSeeds(f)

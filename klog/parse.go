@@ -112,6 +112,8 @@ type Parser struct {
 	exp     *report         // head that still waits for "} … jiffies s: …"
 	pending Line            // a head that a mail or log daemon wrapped
 
+	joins int // lines that are joined in pending
+
 	hz        int     // of this boot
 	complaint Line    // the newest driver's timeout
 	anchor    *report // what a backtrace would be about
@@ -152,6 +154,8 @@ func (p *Parser) line(l Line) {
 	if p.pending.Text != "" {
 		l = Line{p.pending.Stamp, p.pending.HasStamp, p.pending.Text + " " + strings.TrimSpace(l.Text)}
 		p.pending = Line{}
+	} else {
+		p.joins = 0
 	}
 	if !p.idle() && p.n-p.busy > patience {
 		p.rest()

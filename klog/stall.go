@@ -157,7 +157,7 @@ func (p *Parser) trailer(l Line) bool {
 	if end := detected + own; !strings.Contains(end, ")") {
 		rest := l // the head before it, if there is one, is taken in already
 		rest.Text = l.Text[max(strings.Index(l.Text, "(t="), strings.Index(l.Text, "(detected by ")):]
-		return p.unfinished(rest, "", "")
+		return !strings.Contains(rest.Text, "INFO: ") && p.unfinished(rest, "", "")
 	}
 	for i := len(p.classic) - 1; i >= 0; i-- {
 		r := p.classic[i]
