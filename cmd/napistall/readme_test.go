@@ -92,14 +92,14 @@ func shorten(t *testing.T, file string) {
 	}
 }
 
-// shell runs command in dir with the napistall that root's make has built.
+// shell runs command in dir with the napistall that root's make has built, and with a real QEMU.
 func shell(t *testing.T, dir, root, command string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-euc", command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+os.Getenv(realPath))
 	out, err := cmd.CombinedOutput()
 	t.Logf("$ %s\n%s", command, out)
 	if err != nil {

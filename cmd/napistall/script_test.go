@@ -28,11 +28,17 @@ import (
 // The scripts run the whole program. Its QEMU is played by this test binary: it boots nothing, and
 // answers with the records that a real guest of the arm's name once sent (testdata/guests).
 func TestMain(m *testing.M) {
+	if os.Getenv(realPath) == "" {
+		_ = os.Setenv(realPath, os.Getenv("PATH")) // it can only fail for a name that is none
+	}
 	testscript.Main(m, map[string]func(){
 		"napistall":          main,
 		"qemu-system-x86_64": playGuest,
 	})
 }
+
+// realPath is the environment variable that holds PATH without the scripts' programs.
+const realPath = "NAPISTALL_TEST_PATH"
 
 func TestScripts(t *testing.T) {
 	guests, err := filepath.Abs("testdata/guests")
