@@ -194,11 +194,11 @@ func TestNotMeasured(t *testing.T) {
 	slept := stock()
 	slept.facts.Stacks, slept.waits = false, map[rcu.Wait]int{rcu.SynchronizeNet: 590, rcu.OtherWait: 2}
 	contains(t, NotMeasured([]ArmSummary{armOf(slept)}), "known by the function that they slept in alone")
-	busy := stockArm(6 * time.Second)
-	contains(t, NotMeasured([]ArmSummary{busy}), "CPUs waited for the host's: stock 9 %.")
-	for _, caveat := range NotMeasured([]ArmSummary{stockArm(3 * time.Second)}) {
+	busy := stockArm(20 * time.Second)
+	contains(t, NotMeasured([]ArmSummary{busy}), "CPUs waited for the host's: stock 30 %.")
+	for _, caveat := range NotMeasured([]ArmSummary{stockArm(6 * time.Second)}) {
 		if strings.Contains(caveat, "busy") {
-			t.Errorf("3 s of 66 s make the host busy: %s", caveat)
+			t.Errorf("6 s of 66 s make the host busy: %s", caveat)
 		}
 	}
 	if n := NotMeasured(nil); n != nil {
