@@ -77,7 +77,20 @@ func openDebs(ctx context.Context, debs []string, image string, wanted []string)
 
 // read goes through one package. The image and the config are taken in the first pass only.
 func (p *parcel) read(ctx context.Context, name, image string, take map[string]bool, first bool) error {
-	f, err := os.Open(name)
+	return eachFile(ctx, name, func(h *tar.Header, files io.Reader) error {
+		if err := p.take(h, files, image, take, first); err != nil {
+			return fmt.Errorf("%s: %w", h.Name, err)
+		}
+		return nil
+	})
+}
+
+// errEnough is what a function returns to eachFile that wants no more files.
+var errEnough = errors.New("enough")
+
+// eachFile passes the files of a package to take, one after another, until its first error.
+func eachFile(ctx context.Context, deb string, take func(*tar.Header, io.Reader) error) error {
+	f, err := os.Open(deb)
 	if err != nil {
 		return err
 	}
@@ -101,8 +114,10 @@ func (p *parcel) read(ctx context.Context, name, image string, take map[string]b
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		if err := p.take(h, files, image, take, first); err != nil {
-			return fmt.Errorf("%s: %w", h.Name, err)
+		if err := take(h, files); errors.Is(err, errEnough) {
+			return nil
+		} else if err != nil {
+			return err
 		}
 	}
 }

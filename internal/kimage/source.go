@@ -1,6 +1,7 @@
 package kimage
 
 import (
+	"archive/tar"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,32 +196,21 @@ var sourceArchive = regexp.MustCompile(`^\.?/?usr/src/[^/]+\.tar\.xz$`)
 // untarSource unpacks the archive that a package of Debian's consists of. Tar and xz do it several
 // times faster than Go's libraries, and no kernel is built without them.
 func untarSource(ctx context.Context, deb, dir string) error {
-	f, err := os.Open(deb)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	data, err := debData(f)
-	if err != nil {
-		return err
-	}
-	files, closer, err := data.Tarfile()
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	for {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("no usr/src/….tar.xz in it")
+	found := false
+	err := eachFile(ctx, deb, func(h *tar.Header, files io.Reader) error {
+		if !sourceArchive.MatchString(h.Name) {
+			return nil
 		}
-		if err != nil {
+		found = true
+		if err := untar(ctx, files, dir); err != nil {
 			return err
 		}
-		if sourceArchive.MatchString(h.Name) {
-			return untar(ctx, files, dir)
-		}
+		return errEnough
+	})
+	if err == nil && !found {
+		return errors.New("no usr/src/….tar.xz in it")
 	}
+	return err
 }
 
 // untar unpacks a tar.xz without its first directory. One driver's register descriptions, a quarter
