@@ -19,10 +19,6 @@ const (
 	ModulesDir = "/napistall/modules"
 )
 
-// UnsupportedPrefix begins the Why of a Failed end when the machine can't do what was asked, rather
-// than that something broke.
-const UnsupportedPrefix = "unsupported: "
-
 // version is set by the linker: the tag or commit that was built.
 var version string
 

@@ -78,7 +78,7 @@ func TestAgentDies(t *testing.T) {
 
 func TestFailedSaysUnsupported(t *testing.T) {
 	got := failed(fmt.Errorf("no veth: %w", errors.ErrUnsupported)).End
-	if got.Outcome != experiment.Failed || !strings.HasPrefix(got.Why, UnsupportedPrefix+"no veth") {
+	if got.Outcome != experiment.Failed || !strings.HasPrefix(got.Why, experiment.UnsupportedWhy+"no veth") {
 		t.Errorf("end = %+v", got)
 	}
 	if got := failed(io.ErrUnexpectedEOF).End; got.Why != io.ErrUnexpectedEOF.Error() {

@@ -299,7 +299,7 @@ func (s *session) finish(stop chan struct{}, pumped <-chan error) error {
 func failed(err error) experiment.Record {
 	why := err.Error()
 	if errors.Is(err, errors.ErrUnsupported) {
-		why = UnsupportedPrefix + why
+		why = experiment.UnsupportedWhy + why
 	}
 	if now, e := machine.Now(); e == nil {
 		return experiment.Record{At: now, End: &experiment.End{Outcome: experiment.Failed, Why: why}}

@@ -140,6 +140,10 @@ const (
 	Failed    = "failed"    // the agent could not do its part: no result; only between agent and backend
 )
 
+// UnsupportedWhy begins the Why of a Failed end when the machine can't do what was asked, rather than
+// that something broke.
+const UnsupportedWhy = "unsupported: "
+
 // An End closes a trial's records.
 type End struct {
 	Outcome string `json:"outcome"`

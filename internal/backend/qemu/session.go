@@ -135,7 +135,7 @@ func (s *session) agentEnd(end experiment.End) error {
 	if end.Outcome != experiment.Failed {
 		return s.finish(end)
 	}
-	if why, ok := strings.CutPrefix(end.Why, "unsupported: "); ok {
+	if why, ok := strings.CutPrefix(end.Why, experiment.UnsupportedWhy); ok {
 		return unsupportedError(fmt.Sprintf("run the trial on %s: %s", s.k.release, why))
 	}
 	return s.broke(errors.New("the agent gave up: " + end.Why))
