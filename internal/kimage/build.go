@@ -50,8 +50,9 @@ const buildFormat = "build 1"
 // kept, so that what differs in a patch alone takes a minute or two, and a build that is stopped goes
 // on the next time. A user's tree is only read.
 //
-// Its error is a *SpecError when there is no such source or a patch doesn't apply, and matches
-// errors.ErrUnsupported when this machine can't build or this source can't have what is asked for.
+// Its error is a *SpecError when there is no such source, a patch doesn't apply or no kernel takes
+// what is asked for, and matches errors.ErrUnsupported when this machine can't build or this source can't
+// have it.
 func (s Store) Build(ctx context.Context, spec Spec, b Build) (*Image, error) {
 	img, err := s.build(ctx, spec, b)
 	if err != nil {
@@ -68,7 +69,7 @@ func (s Store) build(ctx context.Context, spec Spec, b Build) (*Image, error) {
 	}
 	asked, err := fragment(b.Preempt, b.HZ)
 	if err != nil {
-		return nil, fmt.Errorf("kernel %q: %w", spec, err)
+		return nil, &SpecError{spec.String(), err.Error()}
 	}
 	target := x86()
 	cc, prefix, err := compilerFor(ctx, spec, target, debianArch(runtime.GOARCH))

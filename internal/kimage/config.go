@@ -29,7 +29,7 @@ func fragment(model rcu.Preemption, hz int) (string, error) {
 		hz = defaultHZ
 	}
 	if !slices.Contains([]int{100, 250, 300, 1000}, hz) { // kernel/Kconfig.hz
-		return "", unsupportedError(fmt.Sprintf("HZ %d: a kernel takes 100, 250, 300 or 1000", hz))
+		return "", fmt.Errorf("HZ %d: a kernel takes 100, 250, 300 or 1000", hz)
 	}
 	text := guestConfig + fmt.Sprintf("\n# What was wished for.\nCONFIG_HZ_%d=y\n", hz)
 	if model == "" {
@@ -37,7 +37,7 @@ func fragment(model rcu.Preemption, hz int) (string, error) {
 	}
 	option, ok := options[model]
 	if !ok {
-		return "", unsupportedError(fmt.Sprintf("preemption model %q: want none, voluntary, full, lazy or rt", model))
+		return "", fmt.Errorf("preemption model %q: want none, voluntary, full, lazy or rt", model)
 	}
 	return text + "CONFIG_PREEMPT_DYNAMIC=n\nCONFIG_" + option + "=y\n", nil
 }
