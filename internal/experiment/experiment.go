@@ -31,7 +31,7 @@ type Experiment struct {
 // own load, probe and duration, and what like: inherits are resolved there.
 type Arm struct {
 	Name   string `json:"name"`
-	Kernel string `json:"kernel"` // a kimage spec: debian:…, deb:…, file:…, host, tree:…, debian-source:…
+	Kernel string `json:"kernel"` // a kimage spec: debian:…, deb:…, file:…, host, tree:…, debian-source:…; or a ModelKernel's
 	// KernelElse are the kernels to take, in this order, where Kernel can't be had.
 	KernelElse []string `json:"kernel_else,omitempty"`
 	Config     Config   `json:"config,omitzero"`  // wishes for a kernel built from a tree
@@ -45,6 +45,12 @@ type Arm struct {
 	// Threaded is the NAPI mode of the device under load: true runs its poll in a kthread
 	// (/sys/class/net/*/threaded, since 5.12), false in softirq. Default true.
 	Threaded bool `json:"threaded"`
+	// Loop is the variant of the poll loop. NeedsModel says which a real kernel can have.
+	Loop Loop `json:"loop,omitempty"`
+	// NIC is the device under load; zero for a load that has a device of its own kind.
+	NIC NIC `json:"nic,omitzero"`
+	// Model holds what only the simulator can be told.
+	Model Model `json:"model,omitzero"`
 	// StallTimeout and ExpStallTimeout are RCU's stall timeouts (rcupdate.rcu_cpu_stall_timeout,
 	// whole seconds 3…300; rcupdate.rcu_exp_cpu_stall_timeout, milliseconds). Zero: the kernel's own.
 	StallTimeout    time.Duration `json:"stall_timeout,omitempty"`
@@ -67,12 +73,23 @@ type Config struct {
 type LoadKind string
 
 // The loads. Bounce keeps Inflight frames between a veth pair by XDP redirection; Flood sends
-// frames through AF_PACKET without a pace, to be above the band; None is the idle control.
+// frames through AF_PACKET without a pace, to be above the band. Paced is an open loop on an absolute
+// schedule; Windowed a closed one with Window frames in flight; TCP a bulk transfer that ends at the device.
+// Recorded repeats the arrivals of another trial; External is traffic that comes from elsewhere and is
+// only measured. NoLoad is the idle control.
 const (
-	Bounce LoadKind = "bounce"
-	Flood  LoadKind = "flood"
-	NoLoad LoadKind = "none"
+	Bounce   LoadKind = "bounce"
+	Flood    LoadKind = "flood"
+	Paced    LoadKind = "paced"
+	Windowed LoadKind = "windowed"
+	TCP      LoadKind = "tcp"
+	Recorded LoadKind = "recorded"
+	External LoadKind = "external"
+	NoLoad   LoadKind = "none"
 )
+
+// HoldBand, as a load's Band, asks for a controller that keeps the NAPI in the band.
+const HoldBand = "hold"
 
 // A Load says what keeps the NAPI under test busy, and for how long.
 type Load struct {
@@ -80,10 +97,92 @@ type Load struct {
 	// Inflight is Bounce's number of frames in the loop, 1…256, default 1. XDP flushes redirects in
 	// bulks of 16 (DEV_MAP_BULK_SIZE), so up to 16 is in the band, more is above it.
 	Inflight int `json:"inflight,omitempty"`
+	// Rate is in packets per second. Paced needs one; to TCP it is a limit (0: none), and Recorded is
+	// stretched to it (0: as recorded).
+	Rate int `json:"rate,omitempty"`
+	// Batch is how many packets Paced sends at each of its instants, 1…4096; default 1.
+	Batch int `json:"batch,omitempty"`
+	// Window is how many packets of Windowed or TCP are in flight at most, 1…65536; default 64.
+	Window int `json:"window,omitempty"`
+	// Size of a frame in bytes, its checksum not counted, 60…9000; default 60, of TCP 1514.
+	Size int `json:"size,omitempty"`
+	// RTT is the round trip of Windowed and TCP without any queueing; default 100 µs. On real machines
+	// it is what it is.
+	RTT time.Duration `json:"rtt,omitempty"`
+	// From is what Recorded repeats: a run directory's trial ("RUN/TRIAL"), or a file of arrival instants,
+	// one whole number of nanoseconds a line.
+	From string `json:"from,omitempty"`
+	// Band is HoldBand or empty.
+	Band string `json:"band,omitempty"`
 	// Hold is how long the load lasts; the BPF program's own deadline ends it. Default 30 s.
 	Hold time.Duration `json:"hold,omitempty"`
 	// CPU is where the load runs. LastCPU, the default, is the highest that is online.
 	CPU int `json:"cpu"`
+}
+
+// A NIC is the device under a load that is not a bounce or a flood.
+type NIC struct {
+	// Ring is the number of receive descriptors, 1…65536; default 1024.
+	Ring int `json:"ring"`
+	// Moderation is the least time between two interrupts (ethtool's rx-usecs); 0 is off.
+	Moderation time.Duration `json:"moderation"`
+	// Latch: a cause of interrupts that arrives while it is masked fires when it is unmasked, as airoha_eth's
+	// and e1000's do. Default true.
+	Latch bool `json:"latch"`
+	// MaskScope is PerQueue, the default, or AllQueues: one interrupt masks every queue, and any queue's
+	// completion unmasks all (airoha_eth in 6.12).
+	MaskScope string `json:"mask_scope"`
+}
+
+// The scopes of a NIC's interrupt mask.
+const (
+	PerQueue  = "per-queue"
+	AllQueues = "all-queues"
+)
+
+// A Loop is a variant of napi_threaded_poll_loop.
+type Loop string
+
+// The variants. Stock is the kernel's own, which the word stock stands for in a file.
+const (
+	Stock                 Loop = ""
+	YieldOnExit           Loop = "yield-on-exit"            // the patch: quiescent state and cond_resched() before the loop's break
+	CondReschedOnly       Loop = "cond-resched-only"        // only cond_resched() before the break
+	QSOnlyLocalStamp      Loop = "qs-only-local-stamp"      // only rcu_softirq_qs_periodic(), its stamp fresh at each entry
+	QSOnlyPersistentStamp Loop = "qs-only-persistent-stamp" // the same with a stamp that outlives the entry
+	BusyPoll              Loop = "busy-poll"                // threaded busy polling (after 6.18)
+	BusyPollResetStamp    Loop = "busy-poll-reset-stamp"    // before the fix of CVE-2026-43385
+	BacklogThread         Loop = "backlog-thread"           // backlog_napi/N (thread_backlog_napi, since 6.10)
+)
+
+const stockWord = "stock"
+
+// Loops lists the variants other than Stock.
+func Loops() []Loop {
+	return []Loop{YieldOnExit, CondReschedOnly, QSOnlyLocalStamp, QSOnlyPersistentStamp, BusyPoll, BusyPollResetStamp, BacklogThread}
+}
+
+// A Model holds the knobs that only the simulator has.
+type Model struct {
+	// ReportCost is the CPU time that one stall report takes, with interrupts off, on the CPU that it
+	// is about; 0 is none.
+	ReportCost time.Duration `json:"report_cost,omitempty"`
+	// Backlog: the CPU under test has packets in its backlog, so that flush_all_backlogs waits for its kworker.
+	Backlog bool `json:"backlog,omitempty"`
+	// User: a task that never sleeps shares the CPU under test.
+	User  bool  `json:"user,omitempty"`
+	Costs Costs `json:"costs,omitzero"`
+}
+
+// Costs are what things take, each time. Zero leaves the simulator's own.
+type Costs struct {
+	Entry     time.Duration `json:"entry,omitempty"`     // one entry into the poll loop
+	Poll      time.Duration `json:"poll,omitempty"`      // one call of the driver's poll
+	Packet    time.Duration `json:"packet,omitempty"`    // one packet in it
+	Interrupt time.Duration `json:"interrupt,omitempty"` // one interrupt
+	Unmask    time.Duration `json:"unmask,omitempty"`    // switching the interrupt on again
+	Switch    time.Duration `json:"switch,omitempty"`    // one context switch
+	Wake      time.Duration `json:"wake,omitempty"`      // one wake-up
 }
 
 // LastCPU asks for the highest online CPU: the lowest usually serves the console and the timers.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -82,11 +83,13 @@ func armInvariants(t *testing.T, a Arm) {
 	t.Helper()
 	for what, ok := range map[string]bool{
 		"kernel":   a.Kernel != "" && !slices.Contains(a.KernelElse, ""),
-		"built":    isBuilt(a.Kernel) || a.Config == Config{} && a.Patch == nil,
+		"built":    isBuilt(a.Kernel) || IsModel(a.Kernel) || a.Config == Config{},
+		"patched":  isBuilt(a.Kernel) || a.Patch == nil,
+		"loop":     a.Loop == Stock || a.Threaded && slices.Contains(Loops(), a.Loop),
 		"vcpus":    a.VCPUs >= 2 && a.Load.CPU >= LastCPU && a.Load.CPU < a.VCPUs,
 		"stall":    a.StallTimeout == 0 || a.StallTimeout >= 3*time.Second && a.StallTimeout <= 300*time.Second && a.StallTimeout%time.Second == 0,
 		"expstall": a.ExpStallTimeout%time.Millisecond == 0,
-		"kind":     slices.Contains([]LoadKind{Bounce, Flood, NoLoad}, a.Load.Kind),
+		"kind":     slices.Contains(LoadKinds(), a.Load.Kind),
 		"inflight": (a.Load.Kind == Bounce) == (a.Load.Inflight >= 1) && a.Load.Inflight <= 256,
 		"hold":     a.Load.Hold >= time.Second || a.Load.Kind == NoLoad && a.Load.Hold == 0,
 		"duration": a.Duration >= a.Load.Hold && a.Duration > 0,
@@ -96,6 +99,38 @@ func armInvariants(t *testing.T, a Arm) {
 	} {
 		if !ok {
 			t.Errorf("arm %s: %s: %+v", a.Name, what, a)
+		}
+	}
+	knobInvariants(t, a)
+}
+
+// knobInvariants checks that each load has its own knobs with values, and no other's.
+func knobInvariants(t *testing.T, a Arm) {
+	t.Helper()
+	l := a.Load
+	closed := l.Kind == Windowed || l.Kind == TCP
+	for what, ok := range map[string]bool{
+		"rate":   l.Rate >= 0 && (l.Kind != Paced || l.Rate > 0) && (l.Rate == 0 || l.Kind == Paced || l.Kind == TCP || l.Kind == Recorded),
+		"wire":   l.Size == 0 || float64(l.Rate)*float64(l.Size+24)*8 <= 100e9,
+		"batch":  (l.Kind == Paced) == (l.Batch >= 1) && l.Batch <= 4096,
+		"window": closed == (l.Window >= 1) && l.Window <= 65536,
+		"size":   (closed || l.Kind == Paced) == (l.Size >= 60) && l.Size <= 9000,
+		"rtt":    closed == (l.RTT > 0),
+		"from":   (l.Kind == Recorded) == (l.From != ""),
+		"band":   l.Band == "" || l.Band == HoldBand && (closed || l.Kind == Paced),
+		"nic":    l.Kind.OnNIC() == (a.NIC != NIC{}),
+		"ring":   !l.Kind.OnNIC() || a.NIC.Ring >= 1 && a.NIC.Ring <= 65536 && (a.NIC.MaskScope == PerQueue || a.NIC.MaskScope == AllQueues),
+	} {
+		if !ok {
+			t.Errorf("arm %s: %s: %+v", a.Name, what, a)
+		}
+	}
+	if err := NeedsModel(a); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("NeedsModel: %v", err)
+	}
+	for _, k := range modelKernels([]string{a.Kernel}) {
+		if a.Preempt != "" && !slices.Contains(k.Models(), a.Preempt) || a.Preempt == "" && !k.Dynamic() {
+			t.Errorf("arm %s: %s with preempt %q", a.Name, k, a.Preempt)
 		}
 	}
 }

@@ -73,6 +73,9 @@ type armText struct {
 	vcpus, memory       opt[int]
 	preempt             opt[rcu.Preemption]
 	threaded            opt[bool]
+	loop                opt[Loop]
+	nic                 nicText
+	model               modelText
 	stall, expStall     opt[time.Duration]
 	load                loadText
 	probe               probeText
@@ -82,13 +85,6 @@ type armText struct {
 type configText struct {
 	preempt opt[rcu.Preemption]
 	hz      opt[int]
-}
-
-type loadText struct {
-	kind     opt[string]
-	inflight opt[int]
-	hold     opt[time.Duration]
-	cpu      opt[int]
 }
 
 type probeText struct {
@@ -127,8 +123,9 @@ func (s *source) arms(v value, x *experimentText) {
 			{"like", func(v value) { a.like = s.text(v, "the name of another arm") }},
 			{"config", func(v value) { s.config(v, &a.config) }},
 			{"patch", func(v value) { a.patch = s.list(v, s.patchName) }},
-			{"preempt", func(v value) { a.preempt = s.model(v) }},
+			{"preempt", func(v value) { a.preempt = s.preemption(v) }},
 			{"threaded", func(v value) { a.threaded = s.truth(v) }},
+			{"loop", func(v value) { a.loop = s.loop(v) }},
 		}, s.sharedFields(&a)...))
 		x.arms = append(x.arms, a)
 	}
@@ -144,18 +141,11 @@ func (s *source) sharedFields(a *armText) []field {
 		{"stall-timeout", func(v value) { a.stall = s.duration(v, minStall, maxStall, time.Second) }},
 		{"exp-stall-timeout", func(v value) { a.expStall = s.duration(v, time.Millisecond, maxStall, time.Millisecond) }},
 		{"load", func(v value) { s.load(v, &a.load) }},
+		{"nic", func(v value) { s.nic(v, &a.nic) }},
+		{"model", func(v value) { s.modelKnobs(v, &a.model) }},
 		{"probe", func(v value) { s.probe(v, &a.probe) }},
 		{"duration", func(v value) { a.duration = s.duration(v, minHold, maxTrial, time.Millisecond) }},
 	}
-}
-
-func (s *source) load(v value, l *loadText) {
-	s.mapping(v, "load", []field{
-		{"kind", func(v value) { l.kind = s.word(v, []string{string(Bounce), string(Flood), string(NoLoad)}) }},
-		{"inflight", func(v value) { l.inflight = s.count(v, 1, maxInflight) }},
-		{"hold", func(v value) { l.hold = s.duration(v, minHold, maxHold, time.Millisecond) }},
-		{"cpu", func(v value) { l.cpu = s.cpu(v) }},
-	})
 }
 
 func (s *source) probe(v value, p *probeText) {
@@ -168,7 +158,7 @@ func (s *source) probe(v value, p *probeText) {
 
 func (s *source) config(v value, c *configText) {
 	s.mapping(v, "config", []field{
-		{"preempt", func(v value) { c.preempt = s.model(v) }},
+		{"preempt", func(v value) { c.preempt = s.preemption(v) }},
 		{"hz", func(v value) { c.hz = s.hz(v) }},
 	})
 }
@@ -204,7 +194,7 @@ func (s *source) cpu(v value) opt[int] {
 	return s.count(v, 0, maxVCPUs-1)
 }
 
-func (s *source) model(v value) opt[rcu.Preemption] {
+func (s *source) preemption(v value) opt[rcu.Preemption] {
 	models := []string{string(rcu.None), string(rcu.Voluntary), string(rcu.Full), string(rcu.Lazy), string(rcu.RT)}
 	w := s.word(v, models)
 	return opt[rcu.Preemption]{rcu.Preemption(w.v), w.at, w.set}
@@ -259,7 +249,7 @@ const (
 
 // kernel reads a kernel spec as far as its kind. What stands behind the colon is kimage's to judge.
 func (s *source) kernel(v value) opt[string] {
-	const want = "want debian:SUITE/ARCH/FLAVOUR/RELEASE, deb:FILE, file:IMAGE, host, tree:DIR or debian-source:SUITE/PACKAGE"
+	const want = "want debian:SUITE/ARCH/FLAVOUR/RELEASE, deb:FILE, file:IMAGE, host, tree:DIR, debian-source:SUITE/PACKAGE or model:GENERATION/ARCH"
 	t := s.text(v, want[len("want "):])
 	if !t.set || t.v == "host" {
 		return t
@@ -270,6 +260,10 @@ func (s *source) kernel(v value) opt[string] {
 		s.mistake(t.at, want, "kernel %s has a space in it", clip(t.v))
 	case !colon:
 		s.mistake(t.at, want, "unknown kernel %s", clip(t.v))
+	case kind+":" == modelKernel:
+		if _, err := ParseModelKernel(t.v); err != nil {
+			s.mistake(t.at, err.Error(), "there is no kernel %s", clip(t.v))
+		}
 	case kind != "debian" && kind != "debian-source" && kind != "deb" && kind != "file" && kind != "tree":
 		s.mistake(t.at, want, "unknown kind of kernel %s", clip(kind+":"))
 	case strings.TrimSpace(rest) == "":

@@ -115,6 +115,12 @@ type Counters struct {
 	SoftnetDrop  uint64        `json:"softnet_drop"` // column 2
 	Squeezed     uint64        `json:"squeezed"`     // column 3
 	InHold       bool          `json:"in_hold"`
+	// What the load's sender has done, where it has one that counts: frames sent, those among them that did not arrive,
+	// and the packets per second or the packets in flight that it is set to at this instant, which a band controller steers.
+	Sent   uint64 `json:"sent,omitempty"`
+	Lost   uint64 `json:"lost,omitempty"`
+	Rate   int    `json:"rate,omitempty"`
+	Window int    `json:"window,omitempty"`
 }
 
 // A Kmsg is one line of the target's kernel log as read from /dev/kmsg.

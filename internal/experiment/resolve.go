@@ -127,8 +127,11 @@ func (f *family) names(but string) []string {
 // over returns a with what it doesn't state taken from base. What the base states for another kind of
 // load, probe or kernel than a's is not taken. Lists are taken whole or not at all.
 func (a armText) over(base armText) armText {
-	if a.kernel.set && !slices.ContainsFunc(a.kernel.v, isBuilt) {
+	if c := class(a.kernel.v); a.kernel.set && (c == readyMade || base.kernel.set && c != class(base.kernel.v)) {
 		base.config, base.patch = configText{}, opt[[]string]{}
+	}
+	if a.load.kind.set && !LoadKind(a.load.kind.v).OnNIC() {
+		base.nic = nicText{}
 	}
 	a.kernel = a.kernel.or(base.kernel)
 	a.patch = a.patch.or(base.patch)
@@ -139,6 +142,9 @@ func (a armText) over(base armText) armText {
 	a.memory = a.memory.or(base.memory)
 	a.preempt = a.preempt.or(base.preempt)
 	a.threaded = a.threaded.or(base.threaded)
+	a.loop = a.loop.or(base.loop)
+	a.nic = a.nic.over(base.nic)
+	a.model = a.model.over(base.model)
 	a.stall = a.stall.or(base.stall)
 	a.expStall = a.expStall.or(base.expStall)
 	a.load = a.load.over(base.load)
@@ -147,15 +153,23 @@ func (a armText) over(base armText) armText {
 	return a
 }
 
-func (l loadText) over(base loadText) loadText {
-	if l.kind.set && l.kind.v != string(Bounce) {
-		base.inflight = opt[int]{}
+// class tells kernels apart by what else can be said of them: those built from source, those of the
+// simulator, and those that are ready-made.
+func class(kernels []string) int {
+	switch {
+	case slices.ContainsFunc(kernels, isBuilt):
+		return built
+	case slices.ContainsFunc(kernels, IsModel):
+		return simulated
 	}
-	return loadText{
-		kind: l.kind.or(base.kind), inflight: l.inflight.or(base.inflight),
-		hold: l.hold.or(base.hold), cpu: l.cpu.or(base.cpu),
-	}
+	return readyMade
 }
+
+const (
+	built = iota
+	simulated
+	readyMade
+)
 
 func (p probeText) over(base probeText) probeText {
 	if p.op.set && p.op.v != LinkDel {
@@ -172,6 +186,8 @@ func (s *source) arm(a armText) Arm {
 		VCPUs:        a.vcpus.or(opt[int]{v: defaultVCPUs}).v,
 		Preempt:      a.preempt.or(a.config.preempt).v,
 		Threaded:     a.threaded.or(opt[bool]{v: true}).v,
+		Loop:         a.loop.v,
+		Model:        a.model.model(),
 		StallTimeout: a.stall.v, ExpStallTimeout: a.expStall.v,
 		Load:  a.load.load(),
 		Probe: a.probe.probe(),
@@ -179,28 +195,18 @@ func (s *source) arm(a armText) Arm {
 	if len(a.kernel.v) > 0 {
 		arm.Kernel, arm.KernelElse = a.kernel.v[0], append([]string(nil), a.kernel.v[1:]...)
 	}
+	arm.NIC = a.nic.nic(arm.Load.Kind)
 	arm.Duration = a.duration.v
 	if !a.duration.set {
 		arm.Duration = ownDuration(arm.Load.Hold)
 	}
 	s.checkKernel(a, arm)
+	s.checkModelKernel(a, arm)
+	s.checkLoop(a, arm)
 	s.checkLoad(a, arm)
+	s.checkNIC(a, arm)
 	s.checkProbe(a, arm)
 	return arm
-}
-
-func (l loadText) load() Load {
-	load := Load{
-		Kind: LoadKind(l.kind.or(opt[string]{v: string(Bounce)}).v), Inflight: l.inflight.v,
-		Hold: l.hold.v, CPU: l.cpu.or(opt[int]{v: LastCPU}).v,
-	}
-	if load.Kind == Bounce && load.Inflight == 0 {
-		load.Inflight = defaultInflight
-	}
-	if load.Kind != NoLoad && load.Hold == 0 {
-		load.Hold = defaultHold
-	}
-	return load
 }
 
 func (p probeText) probe() Probe {
@@ -236,6 +242,12 @@ func (s *source) checkKernel(a armText, arm Arm) {
 		if isBuilt(k) {
 			continue
 		}
+		if IsModel(k) {
+			if a.patch.set {
+				s.mistake(a.patch.at, "the simulator's patches are the variants of loop:", "arm %s: patch with %s", arm.Name, clip(k))
+			}
+			continue
+		}
 		switch {
 		case a.patch.set:
 			s.mistake(a.patch.at, why, "arm %s: patch with the ready-made kernel %s", arm.Name, clip(k))
@@ -245,23 +257,6 @@ func (s *source) checkKernel(a armText, arm Arm) {
 			s.mistake(a.config.hz.at, why, "arm %s: config with the ready-made kernel %s", arm.Name, clip(k))
 		}
 	}
-}
-
-// checkLoad checks that the load has the knobs it is given, and ends within the trial.
-func (s *source) checkLoad(a armText, arm Arm) {
-	l := a.load
-	if l.inflight.set && arm.Load.Kind != Bounce {
-		s.mistake(l.inflight.at, "inflight belongs to the load bounce", "arm %s: the load %s has no inflight", arm.Name, arm.Load.Kind)
-	}
-	if arm.Load.CPU >= arm.VCPUs {
-		s.mistake(l.cpu.at, fmt.Sprintf("want 0 to %d, or last", arm.VCPUs-1), "arm %s: load on CPU %d of %d virtual ones", arm.Name, arm.Load.CPU, arm.VCPUs)
-	}
-	if arm.Load.Hold <= arm.Duration {
-		return
-	}
-	at := l.hold.or(opt[time.Duration]{at: a.duration.at}).at
-	s.mistake(at, "the load has to end before the trial does, or the trial can't show what ends with it",
-		"arm %s: hold %s is longer than duration %s", arm.Name, short(arm.Load.Hold), short(arm.Duration))
 }
 
 // checkProbe checks that the probe can be run on the arm, and often enough to see its load.

@@ -55,7 +55,8 @@ func (j Judgement) Seconds() int { return j.In + j.Above + j.Below }
 //     switch is allowed: packets that came while the thread was preempted make one, and it is the
 //     preemption that let others run.
 //
-// The trial is in the band when InShare of its seconds are; else it is where more of the others are.
+// Only of a bounce is it known without a trace what each poll takes; the band of every other load is judged
+// from traced polls, or is unknown. The trial is in the band when InShare of its seconds are; else it is where more of the others are.
 func JudgeBand(arm experiment.Arm, facts experiment.Facts, windows []Window) Judgement {
 	switch {
 	case !arm.Threaded:

@@ -1,10 +1,13 @@
 package kimage
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
 	"strings"
+
+	"github.com/napistall/napistall/internal/experiment"
 )
 
 // A Kind says where a kernel comes from.
@@ -48,9 +51,16 @@ var (
 )
 
 // ParseSpec returns the kernel that s names. Its error is a *SpecError that says which forms there
-// are. It looks at no file: whether the kernel exists is found out by Fetch.
+// are, or matches errors.ErrUnsupported for a kernel that only the simulator has. It looks at no file:
+// whether the kernel exists is found out by Fetch.
 func ParseSpec(s string) (Spec, error) {
 	kind, rest, colon := strings.Cut(s, ":")
+	if experiment.IsModel(s) {
+		if _, err := experiment.ParseModelKernel(s); err != nil {
+			return Spec{}, &SpecError{s, err.Error()}
+		}
+		return Spec{}, fmt.Errorf("kernel %s: only the simulator has it: --backend sim: %w", s, errors.ErrUnsupported)
+	}
 	if s == string(Host) {
 		return Spec{Kind: Host}, nil
 	}

@@ -56,6 +56,7 @@ func TestParseSpecErrors(t *testing.T) {
 		{"file:a,modules=", "want file:IMAGE[,modules=DIR]"},
 		{"tree:", "want tree:PATH"},
 		{"debian-source:sid", "want debian-source:SUITE/PACKAGE"},
+		{"model:6.6", "want model:GENERATION[/ARCH]"},
 	}
 	for _, tt := range tests {
 		_, err := ParseSpec(tt.text)
@@ -66,9 +67,16 @@ func TestParseSpecErrors(t *testing.T) {
 	}
 }
 
+func TestParseSpecOfTheSimulator(t *testing.T) {
+	_, err := ParseSpec("model:7.3/arm64")
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "kernel model:7.3/arm64: only the simulator has it: --backend sim") {
+		t.Errorf("ParseSpec of a model kernel: %v; want that only the simulator has it", err)
+	}
+}
+
 // A spec that is accepted is written back as it was, and its parts are safe as names.
 func FuzzParseSpec(f *testing.F) {
-	for _, s := range []string{"host", "debian:sid/armhf/armmp/7.2", "deb:a,b", "file:x,modules=y", "tree:a", "debian-source:sid/linux", "debian:a/b"} {
+	for _, s := range []string{"host", "debian:sid/armhf/armmp/7.2", "deb:a,b", "file:x,modules=y", "tree:a", "debian-source:sid/linux", "debian:a/b", "model:7.3/amd64"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -46,7 +46,7 @@ func CSV(w io.Writer, r Run) error {
 func csvTrial(out *csv.Writer, r Run, t explain.TrialSummary) error {
 	fixed := []string{CSVFormat, cell(r.Experiment.Name), cell(t.Arm.Name), cell(t.ID), count(t.Rep), cell(t.Outcome),
 		cell(t.Facts.Release), cell(t.Facts.Arch), cell(string(t.Facts.Preempt)), strconv.FormatBool(t.Facts.Dynamic),
-		strconv.FormatBool(t.Arm.Threaded), cell(string(t.Arm.Load.Kind)), count(t.Arm.Load.Inflight), string(t.Band.Band)}
+		strconv.FormatBool(t.Arm.Threaded), cell(string(t.Arm.Load.Kind)), count(t.Arm.Load.InFlight()), string(t.Band.Band)}
 	for _, op := range t.Ops {
 		for _, phase := range [][]experiment.Sample{op.Hold, op.Tail} {
 			for _, s := range phase {

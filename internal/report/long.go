@@ -164,7 +164,7 @@ func loadWords(a experiment.Arm) string {
 		return fmt.Sprintf("%s sent back and forth between the ends of a veth pair by XDP for %s, %s", plural(l.Inflight, "frame"),
 			explain.FormatDuration(l.Hold), mode)
 	default:
-		return fmt.Sprintf("load %s for %s, %s", l.Kind, explain.FormatDuration(l.Hold), mode)
+		return fmt.Sprintf("load %s for %s, %s", l, explain.FormatDuration(l.Hold), mode)
 	}
 }
 

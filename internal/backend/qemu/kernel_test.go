@@ -20,3 +20,10 @@ func TestBuildRefusedAtOnce(t *testing.T) {
 		t.Errorf("Acquire = %v", err)
 	}
 }
+
+func TestAcquireRefusesWhatOnlyTheSimulatorHas(t *testing.T) {
+	_, err := Backend{}.Acquire(t.Context(), experiment.Arm{Name: "a", Kernel: "model:7.3"})
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "only the simulator has the kernel model:7.3") {
+		t.Errorf("Acquire of a model kernel: %v", err)
+	}
+}

@@ -53,6 +53,9 @@ func (b Backend) log(text string) {
 // Acquire fetches arm's kernel, looks at it, and finds out how its guest can be run, which may boot
 // it once. It refuses what can't work: an error that matches errors.ErrUnsupported names what would be needed.
 func (b Backend) Acquire(ctx context.Context, arm experiment.Arm) (backend.Target, error) {
+	if err := experiment.NeedsModel(arm); err != nil {
+		return nil, err
+	}
 	k, err := b.kernel(ctx, arm)
 	if err != nil {
 		return nil, err
