@@ -37,9 +37,30 @@ type shard struct {
 	_      [64]byte // neighbours in an array are written by different cores
 }
 
+// A chunk holds the keys of small models in two words.
 type chunk struct {
-	keys    [chunkSize]Key
+	keys    [chunkSize][2]uint64
 	parents [chunkSize]uint32
+	third   *[chunkSize]uint64 // of a key; nil if all are 0
+}
+
+func (c *chunk) key(i uint32) Key {
+	k := Key{c.keys[i][0], c.keys[i][1]}
+	if c.third != nil {
+		k[2] = c.third[i]
+	}
+	return k
+}
+
+func (c *chunk) put(i uint32, k *Key, parent uint32) {
+	c.keys[i], c.parents[i] = [2]uint64{k[0], k[1]}, parent
+	if c.third != nil {
+		c.third[i] = k[2]
+	}
+}
+
+func (c *chunk) has(i uint32, k *Key) bool {
+	return c.keys[i] == [2]uint64{k[0], k[1]} && (c.third == nil && k[2] == 0 || c.third != nil && c.third[i] == k[2])
 }
 
 // A page is a hash table of slots with linear probing. A slot is 0, or a place plus 1 under six bits of the
@@ -51,7 +72,8 @@ type page struct {
 }
 
 const (
-	chunkBytes = chunkSize * (16 + 4)
+	chunkBytes = chunkSize*(16+4) + 8
+	thirdBytes = chunkSize * 8
 	pageBytes  = pageSize*4 + 8
 )
 
@@ -75,7 +97,7 @@ func number(shard, place uint32) uint32 { return place<<shardBits | shard }
 // key returns the key of state id.
 func (st *store) key(id uint32) Key {
 	place := id >> shardBits
-	return st.shards[id&(shards-1)].chunks[place>>chunkBits].keys[place&(chunkSize-1)]
+	return st.shards[id&(shards-1)].chunks[place>>chunkBits].key(place & (chunkSize - 1))
 }
 
 // parent returns the state from which id was found first; the initial state is its own.
@@ -124,7 +146,7 @@ func (sh *shard) look(k *Key, h uint64) (place uint32, found bool, p *page, slot
 		}
 		if v&^placeMask == tag {
 			place = v&placeMask - 1
-			if sh.chunks[place>>chunkBits].keys[place&(chunkSize-1)] == *k {
+			if sh.chunks[place>>chunkBits].has(place&(chunkSize-1), k) {
 				return place, true, p, slot
 			}
 		}
@@ -156,7 +178,14 @@ func (sh *shard) add(k *Key, h uint64, parent uint32) (fresh bool) {
 		sh.chunks = append(sh.chunks, new(chunk))
 	}
 	c := sh.chunks[place>>chunkBits]
-	c.keys[place&(chunkSize-1)], c.parents[place&(chunkSize-1)] = *k, parent
+	if k[2] != 0 && c.third == nil {
+		if !sh.afford(thirdBytes) {
+			sh.full = true
+			return false
+		}
+		c.third = new([chunkSize]uint64)
+	}
+	c.put(place&(chunkSize-1), k, parent)
 	p.slots[slot] = uint32(h>>16)<<placeBits | (place + 1)
 	p.count++
 	sh.count++
@@ -194,7 +223,8 @@ func (sh *shard) split(p *page, h uint64) bool {
 			continue
 		}
 		place := v&placeMask - 1
-		hv := hash(&sh.chunks[place>>chunkBits].keys[place&(chunkSize-1)])
+		key := sh.chunks[place>>chunkBits].key(place & (chunkSize - 1))
+		hv := hash(&key)
 		to := p
 		if hv>>(64-p.depth)&1 != 0 {
 			to = q

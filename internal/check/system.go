@@ -3,10 +3,14 @@
 // somebody waiting for ever.
 package check
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/napistall/napistall/internal/model"
+)
 
 // A Key is a packed state: two states are the same if and only if their keys are.
-type Key = [2]uint64
+type Key = model.Key
 
 // An Act names what happens on an edge: an event and how many packets come with it.
 type Act uint16
@@ -31,7 +35,7 @@ type System interface {
 // are folded (the construction of wyhash and its kin).
 func hash(k *Key) uint64 {
 	hi, lo := bits.Mul64(k[0]^0x9e3779b97f4a7c15, k[1]^0xd1b54a32d192ed03)
-	h := hi ^ lo ^ k[0]
+	h := hi ^ lo ^ k[0] ^ k[2]*0x8bb84b93962eacc9
 	hi, lo = bits.Mul64(h, 0xaef17502108ef2d9)
 	return hi ^ lo
 }
