@@ -45,6 +45,8 @@ type Arm struct {
 	// Threaded is the NAPI mode of the device under load: true runs its poll in a kthread
 	// (/sys/class/net/*/threaded, since 5.12), false in softirq. Default true.
 	Threaded bool `json:"threaded"`
+	// ModeAsIs: nothing is said of the mode, and the load is External: the device keeps the one that it has.
+	ModeAsIs bool `json:"mode_as_is,omitempty"`
 	// Loop is the variant of the poll loop. NeedsModel says which a real kernel can have.
 	Loop Loop `json:"loop,omitempty"`
 	// NIC is the device under load; zero for a load that has a device of its own kind.

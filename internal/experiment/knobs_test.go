@@ -22,3 +22,24 @@ func TestLoadString(t *testing.T) {
 		}
 	}
 }
+
+// A real device is left in its mode unless the arm, or the one that it is like, says otherwise.
+func TestExternalKeepsTheMode(t *testing.T) {
+	e, err := Parse("x.yaml", []byte(`
+name: x
+load: {kind: external, hold: 5s}
+arms:
+  - {name: as-is, kernel: host}
+  - {name: softirq, kernel: host, threaded: false}
+  - {name: like, like: softirq}
+  - {name: own, kernel: host, load: {kind: none}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, false, false} {
+		if got := e.Arms[i].ModeAsIs; got != want {
+			t.Errorf("arm %s: ModeAsIs = %v; want %v", e.Arms[i].Name, got, want)
+		}
+	}
+}

@@ -192,6 +192,7 @@ func (s *source) arm(a armText) Arm {
 		Load:  a.load.load(),
 		Probe: a.probe.probe(),
 	}
+	arm.ModeAsIs = !a.threaded.set && arm.Load.Kind == External
 	if len(a.kernel.v) > 0 {
 		arm.Kernel, arm.KernelElse = a.kernel.v[0], append([]string(nil), a.kernel.v[1:]...)
 	}
