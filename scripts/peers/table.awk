@@ -44,6 +44,18 @@ function head(unit) {
 	printf "  %-38s %3s %9s  %18s  %7s  %15s\n", unit, "n", "median", "range", "ratio", "range"
 }
 
+# fastest returns which of the count schedulers s has the highest median in a form.
+function fastest(form,    i, top, name) {
+	for (i = 1; i <= count; i++) {
+		speeds(s[i] form)
+		if (median > top) {
+			top = median
+			name = s[i]
+		}
+	}
+	return name
+}
+
 function verdict(peer, want) {
 	printf "  times as fast as %s: %.1f, wanted at least %d: %s\n\n", peer, median, want, (median >= want ? "yes" : "NO")
 	if (median < want)
@@ -70,22 +82,18 @@ END {
 	for (i = 1; i <= count; i++) {
 		row("ns-3 " s[i] "Scheduler", s[i] "-usual", "events")
 		row("ns-3 " s[i] "Scheduler, spare", s[i] "-spare", "events")
-		for (j = 1; j <= 2; j++) {
-			name = s[i] (j == 1 ? "-usual" : "-spare")
-			speeds(name)
-			if (median > fastest) {
-				fastest = median
-				best = name
-				label = "ns-3's fastest, " s[i] "Scheduler" (j == 1 ? "" : ", spare")
-			}
-		}
 	}
-	ratios("events", best)
-	verdict(label, 5)
+	best = fastest("-spare")
+	ratios("events", best "-spare")
+	printf "  times as fast as ns-3 at its sparest, %sScheduler: %.1f\n", best, median
+	best = fastest("-usual")
+	ratios("events", best "-usual")
+	verdict("ns-3 as its manual has it, with the fastest of its schedulers (" best ")", 5)
 
 	print "Not the same on both sides: ns-3 and SimPy take any number of events and call a function for each; napistall's queue has"
 	print "32 fixed slots, as many as the simulator needs, and its caller acts on the slot's number. spare: one event object per"
 	print "source used again and the C++ library's numbers, instead of Simulator::Schedule with a member function and ns-3's own."
-	print "SimPy's event list alone is shown for what its processes cost; the wanted ratio is to SimPy as it is meant to be used."
+	print "Wanted is a ratio to SimPy and ns-3 as they are meant to be used; SimPy's event list alone and ns-3's spare form"
+	print "show what is left of it against the least that either can do."
 	exit short
 }
