@@ -15,13 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/napistall/napistall/internal/experiment"
-	"github.com/napistall/napistall/internal/load"
-	"github.com/napistall/napistall/internal/machine"
 	"github.com/napistall/napistall/internal/wire"
 )
 
-// roleEnv tells the guest's second process, the agent proper, what it is.
-const roleEnv = "NAPISTALL_GUEST"
+// roleEnv tells a process that an agent starts what it is: the guest's second process, the agent proper,
+// or a trial on a live machine.
+const (
+	roleEnv   = "NAPISTALL_ROLE"
+	roleGuest = "guest"
+	roleTrial = "trial"
+)
 
 // lossesFile is where the first process leaves what it missed for the second.
 const lossesFile = "/run/napistall-losses.json"
@@ -29,17 +32,27 @@ const lossesFile = "/run/napistall-losses.json"
 // recordsFD is the second process's pipe to the first.
 const recordsFD = 3
 
-// IsGuest reports whether this process is a guest's first process or the agent that it started: then
-// Guest is all that it should call.
-func IsGuest() bool { return os.Getpid() == 1 || os.Getenv(roleEnv) != "" }
+// IsGuest reports whether this process is a guest's first process, or one that an agent has started:
+// then Guest is all that it should call. A container's first process is no guest.
+func IsGuest() bool {
+	if os.Getenv(roleEnv) != "" {
+		return true
+	}
+	_, err := os.Stat(TrialFile)
+	return os.Getpid() == 1 && err == nil
+}
 
 // Guest is what a guest's init does: mounts, modules, one trial, power off. It does not return. The
 // trial runs in a second process, so that whatever ends it, a Go panic too, is reported as a Failed
 // end and not as a panic of the kernel under test; and because cilium/ebpf looks for /proc when a
-// process starts, before the first one has mounted it.
+// process starts, before the first one has mounted it. In a process that an agent has started, Guest does
+// that process's part.
 func Guest() {
-	if os.Getpid() != 1 {
+	switch os.Getenv(roleEnv) {
+	case roleGuest:
 		os.Exit(guestAgent())
+	case roleTrial:
+		os.Exit(trialProcess())
 	}
 	if err := supervise(); err != nil {
 		fmt.Printf("napistall: %v\n", err)
@@ -62,7 +75,7 @@ func guestAgent() int {
 	}
 	trial, err := readTrial()
 	if err == nil {
-		err = run(context.Background(), trial, w.Write, false)
+		err = run(context.Background(), wire.Request{Trial: trial}, w.Write, false)
 	}
 	if err == nil {
 		return 0
@@ -125,23 +138,10 @@ func supervise() error {
 	return superviseAgent(port)
 }
 
-// pinInit moves the first process off the CPU under test, and so the second before it starts. What
-// is wrong with the trial or the machine is for the second to say.
+// pinInit moves the first process off the CPU under test, and so the second before it starts.
 func pinInit() {
-	trial, err := readTrial()
-	if err != nil {
-		return
-	}
-	list, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		return
-	}
-	online, err := machine.ParseCPUList(string(list))
-	if err != nil {
-		return
-	}
-	if _, spare, err := load.CPUs(trial.Arm.Load.CPU, online); err == nil {
-		_ = machine.PinProcess(spare) // the second process pins itself too, and says so when it can't
+	if trial, err := readTrial(); err == nil { // else it is for the second to say
+		leaveCPU(trial)
 	}
 }
 
@@ -153,7 +153,7 @@ func superviseAgent(port io.Writer) error {
 	}
 	var last tail
 	agent := exec.Command("/proc/self/exe")
-	agent.Env = append(os.Environ(), roleEnv+"=agent")
+	agent.Env = append(os.Environ(), roleEnv+"="+roleGuest)
 	agent.ExtraFiles = []*os.File{w}
 	agent.Stdout, agent.Stderr = os.Stdout, &last
 	startErr := agent.Start()

@@ -13,23 +13,26 @@ import (
 	"github.com/napistall/napistall/internal/machine"
 	"github.com/napistall/napistall/internal/probe"
 	"github.com/napistall/napistall/internal/rcu"
+	"github.com/napistall/napistall/internal/wire"
 )
 
-// Run runs trial on this machine, in network namespaces of its own, and passes its records to emit,
-// in order and one at a time, the last an End. The whole process is pinned off the CPU under test, and
-// stays so. An error means that there is no result; one that matches errors.ErrUnsupported, that this
-// machine can't.
-func Run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error) error {
+// Run runs r on this machine, in network namespaces of its own or on the device that r names, and passes
+// its records to emit, in order and one at a time, the last an End, before which every change is undone.
+// The whole process is pinned off the CPU under test, and stays so. An error means that there is no
+// result; one that matches errors.ErrUnsupported, that this machine can't.
+func Run(ctx context.Context, r wire.Request, emit func(experiment.Record) error) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("run a trial on this machine: it needs root, for BPF, network devices and the kernel's log: %w", errors.ErrUnsupported)
 	}
-	return run(ctx, trial, emit, true)
+	return run(ctx, r, emit, true)
 }
 
 // A session is one trial while it runs.
 type session struct {
 	trial   experiment.Trial
-	isolate bool
+	device  string // a real device to measure
+	isolate bool   // on a machine that lives on
+	journal *journal
 	out     *queue
 	facts   experiment.Facts
 	test    int // the CPU under test
@@ -43,10 +46,10 @@ type session struct {
 	undo    []func() error // newest last
 }
 
-func run(ctx context.Context, trial experiment.Trial, emit func(experiment.Record) error, isolate bool) (err error) {
+func run(ctx context.Context, r wire.Request, emit func(experiment.Record) error, isolate bool) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &session{trial: trial, isolate: isolate}
+	s := &session{trial: r.Trial, device: r.Device, isolate: isolate, journal: &journal{dir: journalDir()}}
 	s.out = newQueue(emit, cancel)
 	pumped := make(chan error, 1)
 	stop := make(chan struct{})
@@ -64,7 +67,7 @@ func run(ctx context.Context, trial experiment.Trial, emit func(experiment.Recor
 		pumped <- nil
 		return err
 	}
-	go func() { pumped <- s.kmsg.pump(stop, s.putKmsg) }()
+	go func() { pumped <- s.pump(stop) }()
 	s.phase(experiment.Setup, 0)
 	if err := s.setup(ctx); err != nil {
 		return err
@@ -97,11 +100,12 @@ func (s *session) lose(l ...experiment.Loss) {
 
 // look reads what the machine is, emits it, and moves us off the CPU under test.
 func (s *session) look() (err error) {
-	if s.kmsg, err = openKmsg(); err != nil {
-		return err
+	if s.isolate {
+		if err := s.settings(); err != nil {
+			return err
+		}
 	}
-	s.undo = append(s.undo, s.kmsg.close)
-	if err := s.kmsg.drain(func(k experiment.Kmsg) { s.boot = append(s.boot, k) }); err != nil {
+	if err := s.openLog(); err != nil {
 		return err
 	}
 	found, err := machine.Read(machine.Source{Kmsg: bootText(s.boot)})
@@ -110,11 +114,13 @@ func (s *session) look() (err error) {
 	}
 	s.online = found.Online
 	s.facts = record(found)
-	s.test, s.spare, err = load.CPUs(s.trial.Arm.Load.CPU, found.Online)
+	s.test, s.spare, err = s.cpus(found.Online)
 	s.facts.LoadCPU, s.facts.ProbeCPU = s.test, s.spare
 	s.putFacts()
-	for _, k := range s.boot {
-		s.putKmsg(k)
+	if !s.isolate { // a live machine's log from before the trial is none of its business
+		for _, k := range s.boot {
+			s.putKmsg(k)
+		}
 	}
 	if err != nil {
 		return err
@@ -123,6 +129,35 @@ func (s *session) look() (err error) {
 	// wait for its turn inside what it measures.
 	runtime.GOMAXPROCS(max(procs, runtime.GOMAXPROCS(0)))
 	return machine.PinProcess(s.spare)
+}
+
+// openLog opens the kernel's log and reads what is there. A live machine may withhold it, as in a
+// container.
+func (s *session) openLog() error {
+	k, err := openKmsg()
+	if err != nil && s.isolate {
+		s.lose(experiment.Loss{What: "kernel log", Count: 1, Why: err.Error()})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.kmsg = k
+	s.undo = append(s.undo, k.close)
+	if err := k.drain(func(line experiment.Kmsg) { s.boot = append(s.boot, line) }); err != nil {
+		return err
+	}
+	if s.isolate {
+		k.lost, k.bad = 0, 0
+	}
+	return nil
+}
+
+func (s *session) pump(stop <-chan struct{}) error {
+	if s.kmsg == nil {
+		return nil
+	}
+	return s.kmsg.pump(stop, s.putKmsg)
 }
 
 // procs is enough for every thread of ours at once: three probes, their watchers, the flood, the log
@@ -292,6 +327,7 @@ func (s *session) finish(stop chan struct{}, pumped <-chan error) error {
 	for _, p := range s.probes {
 		errs = append(errs, p.Wait(context.Background())) // the load's deadline ends what it waits for
 	}
+	errs = append(errs, s.journal.undo()) // last, when nothing of ours uses a module any more
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/machine"
 	"github.com/napistall/napistall/internal/testenv"
+	"github.com/napistall/napistall/internal/wire"
 )
 
 // home puts the process back on its CPUs after the test: Run leaves it pinned.
@@ -24,6 +25,8 @@ func home(t *testing.T) {
 		}
 	})
 }
+
+func request() wire.Request { return wire.Request{Trial: trial()} }
 
 func trial() experiment.Trial {
 	return experiment.Trial{Rep: 1, Arm: experiment.Arm{
@@ -41,7 +44,7 @@ func TestRunHere(t *testing.T) {
 	var phases []string
 	var last experiment.Record
 	var packets uint64
-	err := Run(t.Context(), trial(), func(r experiment.Record) error {
+	err := Run(t.Context(), request(), func(r experiment.Record) error {
 		switch {
 		case r.Facts != nil:
 			facts++
@@ -86,7 +89,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	home(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := Run(ctx, trial(), func(r experiment.Record) error {
+	err := Run(ctx, request(), func(r experiment.Record) error {
 		if r.Phase != nil && r.Phase.Name == experiment.Hold {
 			cancel()
 		}
@@ -107,7 +110,7 @@ func TestRunReturnsEmitsError(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	home(t)
 	full := errors.New("disk full")
-	err := Run(t.Context(), trial(), func(experiment.Record) error { return full })
+	err := Run(t.Context(), request(), func(experiment.Record) error { return full })
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skipf("%v", err)
 	}

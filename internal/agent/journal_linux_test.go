@@ -1,0 +1,216 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/machine"
+	"github.com/napistall/napistall/internal/testenv"
+)
+
+// ownKnob is a knob that only this process has: its own name.
+const ownKnob = "/proc/self/comm"
+
+func comm(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(ownKnob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// abandon leaves a journal as a killed process does: unlocked, with what it changed in force.
+func abandon(t *testing.T, dir string) {
+	t.Helper()
+	j := &journal{dir: dir}
+	if err := j.set(ownKnob, "changed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJournalUndoes(t *testing.T) {
+	dir, old := t.TempDir(), comm(t)
+	j := &journal{dir: dir}
+	for _, name := range []string{"one", "two"} {
+		if err := j.set(ownKnob, name); err != nil || comm(t) != name {
+			t.Fatalf("set: %v, now %q", err, comm(t))
+		}
+	}
+	if err := j.set(ownKnob, "two"); err != nil || len(j.changes) != 2 {
+		t.Errorf("setting what is set: %v, %d changes noted; want 2", err, len(j.changes))
+	}
+	if undone, err := sweep(dir); err != nil || len(undone) > 0 || comm(t) != "two" {
+		t.Errorf("sweep = %q, %v, now %q; want nothing while the process lives", undone, err, comm(t))
+	}
+	if err := j.undo(); err != nil || comm(t) != old {
+		t.Errorf("undo: %v, now %q; want %q", err, comm(t), old)
+	}
+	empty(t, dir)
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+}
+
+func TestSweepUndoesWhatTheDeadLeft(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	dir, old := t.TempDir(), comm(t)
+	abandon(t, dir)
+	undone, err := sweep(dir)
+	if err != nil || len(undone) != 1 || !strings.Contains(undone[0], ownKnob) || comm(t) != old {
+		t.Errorf("sweep = %q, %v, now %q; want %q again", undone, err, comm(t), old)
+	}
+	empty(t, dir)
+}
+
+// What somebody else has set since is theirs.
+func TestSweepLeavesForeignChanges(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	dir, old := t.TempDir(), comm(t)
+	abandon(t, dir)
+	if _, err := machine.Write(ownKnob, "theirs"); err != nil {
+		t.Fatal(err)
+	}
+	undone, err := sweep(dir)
+	if err != nil || len(undone) > 0 || comm(t) != "theirs" {
+		t.Errorf("sweep = %q, %v, now %q", undone, err, comm(t))
+	}
+	empty(t, dir)
+	if _, err := machine.Write(ownKnob, old); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal that others could have written must not make root write anything.
+func TestSweepTrustsOnlyRootsFiles(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	dir, old := t.TempDir(), comm(t)
+	line, err := json.Marshal(change{Knob: &knob{Path: ownKnob, Old: "theirs", New: old}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(path string) error{
+		"writable":  func(p string) error { return os.Chmod(p, 0o666) },
+		"foreign":   func(p string) error { return os.Chown(p, 65534, 65534) },
+		"linked":    func(p string) error { return os.Link(p, filepath.Join(dir, "other")) },
+		"no change": func(p string) error { return os.WriteFile(p, []byte("garbage\n"), 0o600) },
+		"no knob": func(p string) error {
+			return os.WriteFile(p, []byte(`{"knob":{"Path":"/sys/../etc/hostname","Old":"x","New":"y"}}`+"\n"), 0o600)
+		},
+	} {
+		path := filepath.Join(dir, journalName+"1")
+		if err := os.WriteFile(path, append(line, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(path); err != nil {
+			t.Fatal(err)
+		}
+		if undone, err := sweep(dir); err == nil || len(undone) > 0 || comm(t) != old {
+			t.Errorf("%s: sweep = %q, %v, now %q; want an error", name, undone, err, comm(t))
+		}
+		_, _ = os.Remove(path), os.Remove(filepath.Join(dir, "other")) // whichever is left
+	}
+	link := filepath.Join(dir, journalName+"2")
+	if err := os.Symlink("/etc/hostname", link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweep(dir); err == nil {
+		t.Error("a symbolic link was followed")
+	}
+}
+
+// A change whose line was cut was not made.
+func TestSweepOfACutJournal(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	dir, old := t.TempDir(), comm(t)
+	abandon(t, dir)
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	f, err := os.OpenFile(names[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(f, `{"knob":{"Pa`); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	if _, err := sweep(dir); err != nil || comm(t) != old {
+		t.Errorf("sweep: %v, now %q; want %q", err, comm(t), old)
+	}
+}
+
+// A thread that was pinned goes back, unless it has ended or was moved since.
+func TestJournalPins(t *testing.T) {
+	cpus, err := machine.Affinity(0)
+	if err != nil || len(cpus) < 2 {
+		t.Skipf("needs 2 CPUs: %v, %v", cpus, err)
+	}
+	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := sleeper.Process.Pid
+	j := &journal{dir: t.TempDir()}
+	if err := j.pin(pid, cpus[1]); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := machine.Affinity(pid); err != nil || !slices.Equal(now, cpus[1:2]) {
+		t.Errorf("pinned to %v, %v", now, err)
+	}
+	changes := slices.Clone(j.changes)
+	if err := j.undo(); err != nil {
+		t.Error(err)
+	}
+	if now, err := machine.Affinity(pid); err != nil || !slices.Equal(now, cpus) {
+		t.Errorf("it may run on %v, %v; want %v", now, err, cpus)
+	}
+	changes[0].Affinity.Start = "1"
+	if undone, err := undo(changes); err != nil || len(undone) > 0 {
+		t.Errorf("undo of another process's: %q, %v", undone, err)
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
+	_ = sleeper.Wait() // killed
+	if undone, err := undo(changes); err != nil || len(undone) > 0 {
+		t.Errorf("undo of one that has ended: %q, %v", undone, err)
+	}
+}
+
+func TestServed(t *testing.T) {
+	const text = `           CPU0       CPU1       CPU2
+ 24:          5          9          1   PCI-MSI 1-edge      eth0-rx-0
+ 25:          0         30          0   PCI-MSI 2-edge      eth01
+ 26:          9          0          2   PCI-MSI 3-edge      virtio0-input.0, mlx5-eth0
+NMI:          0          0        900   Non-maskable interrupts
+`
+	for device, want := range map[string]int{"eth0": 0, "eth01": 1, "wlan0": experiment.LastCPU} {
+		if got := served(text, device, []int{0, 1, 2}); got != want {
+			t.Errorf("served(%s) = %d; want %d", device, got, want)
+		}
+	}
+}
+
+func TestModulesGoBeforeWhatTheyNeed(t *testing.T) {
+	names := []string{"llc", "garp", "veth", "stp", "8021q", "mrp"}
+	newestFirst(names)
+	if diff := cmp.Diff([]string{"veth", "8021q", "garp", "mrp", "stp", "llc"}, names); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

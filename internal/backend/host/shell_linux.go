@@ -1,0 +1,102 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/machine"
+)
+
+// A tree is the machine's processes, as /proc shows them.
+type tree struct{ root string }
+
+// A relative is a process on the way from us up to the first one.
+type relative struct {
+	pid, parent, session int
+	comm                 string
+	cpu                  int   // where it last ran
+	allowed              []int // where it may run
+}
+
+// refuse returns why a load on CPU test would take the CPU of whoever started process pid, who could
+// then not stop it: a process from us upwards that may run nowhere else, or the shell of the session,
+// which was there last. A shell that waits stays where it is; that it would be moved when it wakes up
+// depends on what the other CPUs do then.
+func (t tree) refuse(arm experiment.Arm, pid, test int) error {
+	shell := 0
+	for self := pid; pid > 1; {
+		r, err := t.relative(pid)
+		if err != nil {
+			return nil // it is in another PID namespace, or has ended: then nothing waits there
+		}
+		who := fmt.Sprintf("%s (pid %d)", r.comm, r.pid)
+		if slices.Equal(r.allowed, []int{test}) {
+			return unsupported(arm, "%s, from which this program was started, may run on CPU %d only, the one that the load would take: "+
+				"choose another with load: {cpu: N}", who, test)
+		}
+		if shell == 0 && pid != self && r.session == pid {
+			shell = pid
+			if r.cpu == test {
+				return unsupported(arm, "the shell, %s, runs on CPU %d, which the load would take: move it with taskset -cp %s %d, "+
+					"or choose another CPU with load: {cpu: N}", who, test, list(without(r.allowed, test)), pid)
+			}
+		}
+		pid = r.parent
+	}
+	return nil
+}
+
+func without(cpus []int, cpu int) []int {
+	return slices.DeleteFunc(slices.Clone(cpus), func(c int) bool { return c == cpu })
+}
+
+func list(cpus []int) string {
+	var words []string
+	for _, c := range cpus {
+		words = append(words, strconv.Itoa(c))
+	}
+	return strings.Join(words, ",")
+}
+
+// relative reads what proc_pid_stat(5) and proc_pid_status(5) say about a process.
+func (t tree) relative(pid int) (relative, error) {
+	dir := filepath.Join(t.root, strconv.Itoa(pid))
+	text, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if err != nil {
+		return relative{}, err
+	}
+	open, closing := strings.Index(string(text), "("), strings.LastIndex(string(text), ")") // a comm may have both in it
+	if open < 0 || closing < open {
+		return relative{}, fmt.Errorf("read %s/stat: no command", dir)
+	}
+	const state, parent, session, processor = 3, 4, 6, 39 // fields, from 1
+	f := strings.Fields(string(text)[closing+1:])
+	if len(f) <= processor-state {
+		return relative{}, fmt.Errorf("read %s/stat: %d fields", dir, len(f)+2)
+	}
+	r := relative{pid: pid, comm: string(text)[open+1 : closing]}
+	for _, n := range []struct {
+		to    *int
+		field int
+	}{{&r.parent, parent}, {&r.session, session}, {&r.cpu, processor}} {
+		if *n.to, err = strconv.Atoi(f[n.field-state]); err != nil {
+			return relative{}, fmt.Errorf("read %s/stat: %w", dir, err)
+		}
+	}
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return relative{}, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if cpus, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			r.allowed, err = machine.ParseCPUList(cpus)
+			return r, err
+		}
+	}
+	return relative{}, fmt.Errorf("read %s/status: no Cpus_allowed_list", dir)
+}
