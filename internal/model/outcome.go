@@ -155,7 +155,7 @@ const (
 	EffExpWanted                       // the IPI could not report: CPU 0 owes the report later
 	EffExpQS                           // CPU 0 reported to the expedited grace period
 	EffTasksQS                         // the NAPI thread was let go by Tasks RCU
-	EffStallSelf                       // a stall report: self-detected on CPU 0
+	EffStallSelf                       // a stall report: self-detected on Outcome.CPU
 	EffStallOther                      // a stall report: detected by Outcome.CPU; CPU 0 is the one that owes
 	EffStallExp                        // a stall report: expedited; CPU 0 is the one that owes
 	EffWork                            // the kworker ran an item

@@ -1,5 +1,7 @@
 package model
 
+import "fmt"
+
 // An Op is one thing that a probe does, and waits for.
 type Op uint8
 
@@ -17,7 +19,7 @@ const (
 	CallHot             // call_rcu on CPU 0, waits until it has run: whether callbacks run there
 	Barrier             // rcu_barrier
 	SyncTasks           // synchronize_rcu_tasks; without PREEMPTION it is synchronize_rcu
-	TasksScan           // rcu_tasks_wait_gp alone: scans for the NAPI thread; sleeps HZ/10 between scans
+	TasksScan           // rcu_tasks_wait_gp alone: scans for the NAPI thread; sleeps HZ/10 between scans. Nothing without PREEMPTION
 	Disable             // napi_disable of the polled NAPI; sleeps 20 to 200 µs between looks
 	Enable              // napi_enable of it
 	Sleep               // schedule_timeout(1)
@@ -66,8 +68,18 @@ func Of(ops ...Op) Program {
 }
 
 // LinkDel is `ip link del` of a device of kind k under g: rtnl_dellink, unregister_netdevice_many_notify,
-// netdev_run_todo. Reference counts are taken to be down to one after rcu_barrier.
-func LinkDel(g Generation, k Link) Program { return Program{} }
+// netdev_run_todo (net/core/dev.c). Reference counts are taken to be down to one after rcu_barrier. The wait of the
+// close batch (dev_deactivate_many) is unconditional in 6.12; 7.3 skips it where no queue has a real qdisc.
+func LinkDel(g Generation, k Link) Program {
+	ops := []Op{Lock}
+	if g < V73 || k == Queueing {
+		ops = append(ops, SyncNet) // dev_deactivate_many
+	}
+	if k == VethNAPI {
+		ops = append(ops, SyncNet) // veth_napi_del_range
+	}
+	return Of(append(ops, Flush, SyncNet, Call, SyncNet, Unlock, Barrier)...)
+}
 
 // Membarrier is membarrier(MEMBARRIER_CMD_GLOBAL): one synchronize_rcu.
 func Membarrier() Program { return Of(SyncRCU) }
@@ -79,4 +91,78 @@ func RCUBarrier(busy bool) Program {
 		return Of(Call, Barrier)
 	}
 	return Of(Barrier)
+}
+
+// compile spells out synchronize_rcu_tasks (kernel/rcu/tasks.h: rcu_tasks_pregp_step, rcu_tasks_wait_gp,
+// rcu_tasks_postgp) and leaves out what doesn't exist in this build. check has made sure that it fits.
+func (m *Model) compile() [MaxProbes]Program {
+	var out [MaxProbes]Program
+	for p, program := range m.cfg.Programs {
+		var ops []Op
+		for _, op := range program {
+			switch {
+			case op == End:
+			case op == SyncTasks && m.preemption:
+				ops = append(ops, SyncRCU, TasksScan, SyncRCU)
+			case op == SyncTasks:
+				ops = append(ops, SyncRCU)
+			case op == TasksScan && !m.preemption:
+			default:
+				ops = append(ops, op)
+			}
+		}
+		out[p] = Of(ops...)
+	}
+	return out
+}
+
+// checkPrograms refuses programs that deadlock by themselves or that two probes can't run at once.
+func (c Config) checkPrograms() error {
+	tasks, disables := -1, -1
+	for p, program := range c.Programs {
+		held, disabled, length, ended := false, false, 0, false
+		for _, op := range program {
+			length++
+			switch {
+			case op >= numOps:
+				return fmt.Errorf("probe %d: there is no operation %d", p, op)
+			case op == End:
+				ended = true
+				length--
+				continue
+			case ended:
+				return fmt.Errorf("probe %d: %v after the end", p, op)
+			case op == Lock && held || op == Unlock && !held:
+				return fmt.Errorf("probe %d: %v twice", p, op)
+			case op == Disable && disabled || op == Enable && !disabled:
+				return fmt.Errorf("probe %d: %v twice", p, op)
+			case op == Disable && c.Loop == BacklogThread:
+				return fmt.Errorf("probe %d: a backlog NAPI is never disabled", p)
+			case op == Disable && disables >= 0 && disables != p:
+				return fmt.Errorf("probes %d and %d both disable the NAPI: want one of them only", disables, p)
+			case (op == SyncTasks || op == TasksScan) && tasks >= 0 && tasks != p:
+				return fmt.Errorf("probes %d and %d both wait for Tasks RCU: want one of them only", tasks, p)
+			}
+			switch op {
+			case Lock, Unlock:
+				held = op == Lock
+			case Disable, Enable:
+				disabled, disables = op == Disable, p
+			case TasksScan:
+				tasks = p
+			case SyncTasks:
+				tasks = p
+				length += 2
+			}
+		}
+		switch {
+		case held:
+			return fmt.Errorf("probe %d: keeps RTNL", p)
+		case disabled:
+			return fmt.Errorf("probe %d: leaves the NAPI disabled", p)
+		case length > MaxOps:
+			return fmt.Errorf("probe %d: %d operations, SyncTasks counting as three: want at most %d", p, length, MaxOps)
+		}
+	}
+	return nil
 }
