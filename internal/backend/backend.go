@@ -30,6 +30,11 @@ type Target interface {
 	Close() error
 }
 
+// Retries is how often a trial is tried again after a *MachineError before it is given up. Three
+// tries in all: what breaks an emulator by chance does so in less than one boot of a hundred, and
+// what breaks it three times running is no chance.
+const Retries = 2
+
 // A MachineError says that our own machinery broke, not the kernel under test: the trial is retried
 // and never counted.
 type MachineError struct {

@@ -20,9 +20,6 @@ import (
 	"github.com/napistall/napistall/internal/rundir"
 )
 
-// DefaultRetries is how often a trial is tried again after a *backend.MachineError.
-const DefaultRetries = 2
-
 // A Runner runs plans.
 type Runner struct {
 	Backend backend.Backend
@@ -31,7 +28,7 @@ type Runner struct {
 	// Progress gets a value at least once a second for each trial and arm that something is done for. Its
 	// calls never overlap. Nil: nobody wants to know.
 	Progress func(Progress)
-	// Retries is how many more tries a trial gets after a *backend.MachineError; 0 is DefaultRetries,
+	// Retries is how many more tries a trial gets after a *backend.MachineError; 0 is backend.Retries,
 	// a negative number none.
 	Retries int
 }
@@ -79,7 +76,7 @@ func (r *Runner) newWalk(plan []experiment.Trial) *walk {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
 	if w.Retries == 0 {
-		w.Retries = DefaultRetries
+		w.Retries = backend.Retries
 	}
 	done := r.Dir.Done()
 	for _, t := range plan {

@@ -16,7 +16,7 @@ import (
 	"github.com/napistall/napistall/internal/experiment"
 )
 
-// Run checks what every backend promises. New is called once per subtest and makes the backend; what it
+// Run checks what every backend promises, with Retry's patience. New is called once per subtest and makes the backend; what it
 // needs, it asks of that subtest. Arm has a duration of a few seconds at most, since several of its
 // trials are run, and can be run by the backend to the end.
 func Run(t *testing.T, new func(*testing.T) backend.Backend, arm experiment.Arm) {
@@ -91,12 +91,15 @@ func complete(t *testing.T, new func(*testing.T) backend.Backend, arm experiment
 	target := acquire(t, new, arm)
 	for rep := 1; rep <= 2; rep++ {
 		var recs []experiment.Record
-		err := target.Run(t.Context(), trialOf(arm, rep), func(r experiment.Record) error {
-			recs = append(recs, r)
-			return nil
+		err := Retry(t, func() error {
+			recs = nil
+			return target.Run(t.Context(), trialOf(arm, rep), func(r experiment.Record) error {
+				recs = append(recs, r)
+				return nil
+			})
 		})
 		if err != nil {
-			t.Fatalf("Run: %v%s", err, console(err))
+			t.Fatalf("Run: %v", err)
 		}
 		if err := Check(recs, arm); err != nil {
 			t.Errorf("trial %d: %v", rep, err)
@@ -105,15 +108,6 @@ func complete(t *testing.T, new func(*testing.T) backend.Backend, arm experiment
 			t.Errorf("trial %d ended as %s (%s); want completed", rep, end.Outcome, end.Why)
 		}
 	}
-}
-
-// console returns what a MachineError shows of the console, for the test's log.
-func console(err error) string {
-	var broke *backend.MachineError
-	if !errors.As(err, &broke) || len(broke.Last) == 0 {
-		return ""
-	}
-	return "\n\t" + strings.Join(broke.Last, "\n\t")
 }
 
 func cancelledBefore(t *testing.T, new func(*testing.T) backend.Backend, arm experiment.Arm) {
@@ -134,19 +128,21 @@ func cancelledBefore(t *testing.T, new func(*testing.T) backend.Backend, arm exp
 // cancelled ends the context when the load begins.
 func cancelled(t *testing.T, new func(*testing.T) backend.Backend, arm experiment.Arm) {
 	target := acquire(t, new, arm)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := target.Run(ctx, trialOf(arm, 1), func(r experiment.Record) error {
-		if r.Phase != nil && r.Phase.Name == experiment.Hold {
-			cancel()
-		}
-		if r.End != nil {
-			t.Error("an End after the context's end")
-		}
-		return nil
+	err := Retry(t, func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		return target.Run(ctx, trialOf(arm, 1), func(r experiment.Record) error {
+			if r.Phase != nil && r.Phase.Name == experiment.Hold {
+				cancel()
+			}
+			if r.End != nil {
+				t.Error("an End after the context's end")
+			}
+			return nil
+		})
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("Run = %v; want context.Canceled%s", err, console(err))
+		t.Fatalf("Run = %v; want context.Canceled", err)
 	}
 }
 
@@ -154,15 +150,17 @@ func cancelled(t *testing.T, new func(*testing.T) backend.Backend, arm experimen
 func emitRefuses(t *testing.T, new func(*testing.T) backend.Backend, arm experiment.Arm) {
 	target := acquire(t, new, arm)
 	full := errors.New("no space left")
-	calls := 0
-	err := target.Run(t.Context(), trialOf(arm, 1), func(experiment.Record) error {
-		if calls++; calls > 2 {
-			t.Error("emit is called after it gave an error")
-		}
-		if calls == 2 {
-			return fmt.Errorf("write: %w", full)
-		}
-		return nil
+	err := Retry(t, func() error {
+		calls := 0
+		return target.Run(t.Context(), trialOf(arm, 1), func(experiment.Record) error {
+			if calls++; calls > 2 {
+				t.Error("emit is called after it gave an error")
+			}
+			if calls == 2 {
+				return fmt.Errorf("write: %w", full)
+			}
+			return nil
+		})
 	})
 	if !errors.Is(err, full) {
 		t.Errorf("Run = %v; want emit's error", err)

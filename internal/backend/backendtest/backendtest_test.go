@@ -2,6 +2,8 @@ package backendtest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +13,13 @@ import (
 	"github.com/napistall/napistall/internal/rcu"
 )
 
-// A script is a backend whose trials always say the same.
-type script struct{ recs []experiment.Record }
+// A script is a backend whose trials always say the same, but for every second, which breaks if brittle.
+type script struct {
+	recs    []experiment.Record
+	brittle bool
+	broken  *int // trials that broke
+	runs    *int
+}
 
 func (s script) Slots() int   { return 1 }
 func (s script) Close() error { return nil }
@@ -21,6 +28,12 @@ func (s script) Acquire(context.Context, experiment.Arm) (backend.Target, error)
 }
 
 func (s script) Run(ctx context.Context, _ experiment.Trial, emit func(experiment.Record) error) error {
+	if s.brittle {
+		if *s.runs++; *s.runs%2 == 1 {
+			*s.broken++
+			return broke()
+		}
+	}
 	for _, r := range s.recs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -30,6 +43,10 @@ func (s script) Run(ctx context.Context, _ experiment.Trial, emit func(experimen
 		}
 	}
 	return nil
+}
+
+func broke() error {
+	return &backend.MachineError{Op: "boot the guest", Err: errors.New("it died"), Last: []string{"RIP: here", "panic"}}
 }
 
 func arm() experiment.Arm { return experiment.Arm{Name: "a", VCPUs: 2, Preempt: rcu.None} }
@@ -50,8 +67,63 @@ func good() []experiment.Record {
 }
 
 func TestRunAcceptsAGoodBackend(t *testing.T) {
-	Run(t, func(*testing.T) backend.Backend { return script{good()} }, arm())
+	Run(t, func(*testing.T) backend.Backend { return script{recs: good()} }, arm())
 }
+
+// A machine that breaks now and then breaks no promise.
+func TestRunIsPatient(t *testing.T) {
+	var broken, runs int
+	t.Run("brittle", func(t *testing.T) {
+		complete(t, func(*testing.T) backend.Backend { return script{good(), true, &broken, &runs} }, arm())
+		cancelled(t, func(*testing.T) backend.Backend { return script{good(), true, &broken, &runs} }, arm())
+		emitRefuses(t, func(*testing.T) backend.Backend { return script{good(), true, &broken, &runs} }, arm())
+	})
+	if broken != 4 || runs != 8 {
+		t.Errorf("%d of %d trials broke; want 4 of 8", broken, runs)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	broke, other := broke(), errors.New("other")
+	for _, tt := range []struct {
+		name  string
+		gives []error
+		want  error
+		calls int
+	}{
+		{"works", []error{nil}, nil, 1},
+		{"breaks once", []error{broke, nil}, nil, 2},
+		{"breaks as often as is borne", []error{broke, broke, nil}, nil, 3},
+		{"always breaks", []error{broke, broke, broke, nil}, broke, 3},
+		{"another error", []error{other, nil}, other, 1},
+		{"another error after a try", []error{broke, other, nil}, other, 2},
+	} {
+		calls := 0
+		err := Retry(t, func() error { calls++; return tt.gives[calls-1] })
+		if !errors.Is(err, tt.want) || calls != tt.calls {
+			t.Errorf("%s: Retry = %v after %d calls; want %v after %d", tt.name, err, calls, tt.want, tt.calls)
+		}
+	}
+}
+
+// Each try that breaks is told of with what the console showed.
+func TestRetryTells(t *testing.T) {
+	told := &teller{TB: t}
+	_ = Retry(told, func() error { return broke() })
+	if n := strings.Count(told.log, "boot the guest: it died"); n != 1+backend.Retries || !strings.Contains(told.log, "try 2 of 3") ||
+		!strings.Contains(told.log, "\n\tRIP: here\n\tpanic") {
+		t.Errorf("Retry logs %q", told.log)
+	}
+}
+
+// A teller keeps what a test logs.
+type teller struct {
+	testing.TB
+	log string
+}
+
+func (r *teller) Helper()                        {}
+func (r *teller) Logf(format string, arg ...any) { r.log += fmt.Sprintf(format, arg...) + "\n" }
 
 func TestCheckFinds(t *testing.T) {
 	for want, spoil := range map[string]func([]experiment.Record) []experiment.Record{
@@ -67,17 +139,17 @@ func TestCheckFinds(t *testing.T) {
 		"without a release":       func(r []experiment.Record) []experiment.Record { r[0].Facts.Release = ""; return r },
 		"unknown phase":           func(r []experiment.Record) []experiment.Record { r[1].Phase.Name = "x"; return r },
 		"hold after phase hold":   func(r []experiment.Record) []experiment.Record { r[3].Phase.Name = experiment.Hold; return r },
-		"before the hold":         func(r []experiment.Record) []experiment.Record { r[2].Sample.Start = -1e9; return r },
+		"before the hold":         func(r []experiment.Record) []experiment.Record { r[2].Sample.Start = -2e9; return r },
 		"a sample before the hold": func(r []experiment.Record) []experiment.Record {
 			r[1] = experiment.Record{N: 1, Loss: &experiment.Loss{What: "phase"}}
 			return r
 		},
 		"of the hold that began": func(r []experiment.Record) []experiment.Record {
-			r[4].Sample.Phase, r[4].Sample.Start = experiment.Hold, 1e9
+			r[4].Sample.Phase, r[4].Sample.Start = experiment.Hold, 2e9
 			return r
 		},
 		"tail that began": func(r []experiment.Record) []experiment.Record {
-			r[4].Sample.Start, r[3].At = 20, 1e9
+			r[4].Sample.Start, r[3].At = 20, 2e9
 			return r
 		},
 		"sample in phase":  func(r []experiment.Record) []experiment.Record { r[2].Sample.Phase = ""; return r },
