@@ -197,6 +197,13 @@ func (g *guest) trial(act string) {
 	case "panics and exits":
 		g.print("Kernel panic - not syncing: hung_task: blocked tasks")
 		return
+	case "stale code":
+		g.print("Oops: int3: 0000 [#1] SMP NOPTI", "RIP: 0010:enqueue_timer+0x1")
+		g.print(make([]string, 2*shownLines)...)
+		g.print("Kernel panic - not syncing: Fatal exception in interrupt", "---[ end Kernel panic - not syncing: Fatal exception in interrupt ]---")
+		hang()
+	case "stale code in the end":
+		g.print("Oops: int3: 0000 [#1] SMP NOPTI")
 	case "falls silent":
 		g.send(experiment.Record{At: 9 * sec, Counters: &experiment.Counters{InHold: true}})
 		g.print("rcu: INFO: rcu_sched self-detected stall on CPU")

@@ -121,7 +121,7 @@ func (t *target) run(ctx context.Context, trial experiment.Trial, emit func(expe
 		return false, &backend.MachineError{Op: "boot the guest", Err: err}
 	}
 	defer p.stop()
-	s := newSession(t.b, p, t.k, trial.Arm, emit)
+	s := newSession(t.b, p, t.accel, t.k, trial.Arm, emit)
 	if err := s.put(experiment.Record{Command: &experiment.Command{Argv: argv, Accel: t.accel}}); err != nil {
 		return false, err
 	}

@@ -31,6 +31,8 @@ func TestMachineErrors(t *testing.T) {
 		{"crashes", "killed by signal: killed", "agent v0 up"},
 		{"no load", "the agent did not start the load within 300ms", "agent v0 up"},
 		{"gives up", "the agent gave up: no veth", "agent v0 up"},
+		{"stale code", "run the trial: the emulator ran code that the kernel had changed", "RIP: 0010:enqueue_timer"},
+		{"stale code in the end", "run the trial: the emulator ran code that the kernel had changed", "int3"},
 	} {
 		t.Run(tt.act, func(t *testing.T) {
 			t.Setenv(fakeVar+"_WHY", "no veth")

@@ -24,23 +24,20 @@ type session struct {
 	waited time.Duration
 }
 
-func newSession(b Backend, p *process, k kernel, arm experiment.Arm, emit func(experiment.Record) error) *session {
+func newSession(b Backend, p *process, accel string, k kernel, arm experiment.Arm, emit func(experiment.Record) error) *session {
 	limits := b.limits
 	if limits.boot == 0 {
 		limits = wideLimits()
 	}
 	return &session{
 		p: p, k: k, arm: arm, emit: emit,
-		watch: watch{limits: limits, duration: arm.Duration, start: time.Now()},
+		watch: watch{limits: limits, duration: arm.Duration, emulated: accel == tcg, start: time.Now()},
 		open:  outstanding{probe: arm.Probe},
 	}
 }
 
 // glance is how often the watch looks when nothing arrives.
 const glance = 100 * time.Millisecond
-
-// shownLines of the console go with an error.
-const shownLines = 12
 
 // follow passes on what the guest says until the trial has ended, by itself, by the watch or by ctx.
 func (s *session) follow(ctx context.Context) error {
@@ -148,6 +145,9 @@ func (s *session) finish(end experiment.End) error {
 	if err != nil {
 		return err
 	}
+	if s.watch.stale != "" {
+		return s.broke(s.watch.staleError())
+	}
 	if late != nil && end.Outcome == experiment.Silent {
 		end = *late // it came in the last moment
 	}
@@ -200,5 +200,5 @@ func (s *session) broke(err error) error {
 	if !s.watch.booted() {
 		op = "boot the guest"
 	}
-	return &backend.MachineError{Op: op, Err: err, Last: s.p.last.last(shownLines)}
+	return &backend.MachineError{Op: op, Err: err, Last: telling(s.p.last.last(maxTailLines))}
 }

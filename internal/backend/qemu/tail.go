@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -16,7 +17,7 @@ type tail struct {
 }
 
 const (
-	maxTailLines = 40
+	maxTailLines = 160 // a whole oops, its registers twice, and the panic after it
 	maxTailLine  = 512
 )
 
@@ -70,4 +71,32 @@ func (t *tail) last(n int) []string {
 		lines = append(lines, rest)
 	}
 	return lines[max(0, len(lines)-n):]
+}
+
+// What is shown of a console with an error: so many of its last lines, or so many from where the kernel
+// began to report its own fault, with some before.
+const (
+	shownLines  = 12
+	shownReport = 40
+	shownBefore = 5
+)
+
+// reportHeads begin a kernel's report of its own fault: x86's and arm's die(), __bug_address and panic().
+func reportHeads() []string {
+	return []string{"BUG: ", "kernel BUG at ", "Oops: ", "Internal error: ", "Unable to handle kernel ",
+		"general protection fault", staleSays, panicSays}
+}
+
+// telling returns those of the console's last lines that say most about why it ended: after an oops,
+// registers are all that the very last ones show.
+func telling(lines []string) []string {
+	last := max(0, len(lines)-shownLines)
+	head := slices.IndexFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(reportHeads(), func(h string) bool { return strings.Contains(line, h) })
+	})
+	if head < 0 || head-shownBefore >= last {
+		return lines[last:]
+	}
+	from := max(0, head-shownBefore)
+	return lines[from:min(len(lines), from+shownReport)]
 }

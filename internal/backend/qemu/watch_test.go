@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestWatch(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		shows []show
-		want  string // "second: what"
+		want  string // "second: what", under TCG
 	}{
 		{"no line", nil, "61: error no line on the console"},
 		{"hangs in boot", []show{{at: 5, line: "Linux"}}, "66: error the console fell silent for 1m0s"},
@@ -38,9 +39,15 @@ func TestWatch(t *testing.T) {
 		{"panic, report cut", []show{{at: 9, record: facts}, {at: 10, line: "[ 1.2] Kernel panic - not syncing: x\r\n"}}, "13: panic Kernel panic - not syncing: x"},
 		{"panic, report whole", []show{{at: 9, record: facts}, {at: 10, line: "Kernel panic - not syncing: x"}, {at: 11, line: "---[ end Kernel panic - not syncing: x ]---"}},
 			"11: panic Kernel panic - not syncing: x"},
+		{"stale code, and the kernel goes on", []show{{at: 9, record: facts}, {at: 10, record: hold}, {at: 20, line: "[    8.1] Oops: int3: 0000 [#1] SMP NOPTI"}},
+			"23: error the emulator ran code that the kernel had changed by then (a bug of QEMU, work item 4669): [    8.1] Oops: int3: 0000 [#1] SMP NOPTI"},
+		{"stale code, 6.1", []show{{at: 9, record: facts}, {at: 10, record: hold}, {at: 20, line: "int3: 0000 [#1] PREEMPT SMP"}},
+			"23: error the emulator ran code"},
+		{"stale code and a panic over it", []show{{at: 9, record: facts}, {at: 10, line: "Oops: int3: 0000 [#1]"}, {at: 11, line: "Kernel panic - not syncing: x"},
+			{at: 11, line: "---[ end Kernel panic - not syncing: x ]---"}}, "11: error the emulator ran code"},
 	} {
 		start := time.Unix(0, 0)
-		w := watch{limits: wideLimits(), duration: 100 * time.Second, start: start}
+		w := watch{limits: wideLimits(), duration: 100 * time.Second, emulated: true, start: start}
 		got := "nothing"
 		for s := 0; s < 1000 && got == "nothing"; s++ {
 			now := start.Add(time.Duration(s) * time.Second)
@@ -103,12 +110,12 @@ func TestOutstanding(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	var tail tail
-	for i := range 100 {
+	for i := range 2 * maxTailLines {
 		fmt.Fprintf(&tail, "line %d\r\n\n", i)
 	}
 	fmt.Fprint(&tail, strings.Repeat("x", 5000), "\n", "no end")
 	got := tail.last(3)
-	if len(got) != 3 || got[0] != "line 99" || got[1] != strings.Repeat("x", maxTailLine) || got[2] != "no end" {
+	if len(got) != 3 || got[0] != fmt.Sprintf("line %d", 2*maxTailLines-1) || got[1] != strings.Repeat("x", maxTailLine) || got[2] != "no end" {
 		t.Errorf("last(3) = %q", got)
 	}
 	if n := len(tail.last(1000)); n > maxTailLines+1 {
@@ -117,6 +124,44 @@ func TestTail(t *testing.T) {
 	fmt.Fprint(&tail, "\n\x1b[2J\a\xffa\tb\n", "\x1b]0;title")
 	if got := tail.last(2); got[0] != "\uFFFD[2J\uFFFD\uFFFDa\tb" || got[1] != "\uFFFD]0;title" {
 		t.Errorf("last(2) = %q; want nothing that a terminal obeys", got)
+	}
+}
+
+func TestTelling(t *testing.T) {
+	boot := strings.Split(strings.Repeat("boot\n", 49)+"boot", "\n")
+	registers := strings.Split(strings.Repeat("RAX: 0\n", 59)+"RAX: 0", "\n")
+	for _, tt := range []struct {
+		name        string
+		lines       []string
+		n           int
+		first, last string
+	}{
+		{"nothing", nil, 0, "", ""},
+		{"no report", append(boot, "end"), shownLines, "boot", "end"},
+		{"a short panic", append(boot, "[ 1.0] Kernel panic - not syncing: VFS", "---[ end"), shownLines, "boot", "---[ end"},
+		{"an oops", slices.Concat(boot, []string{"[ 1.0] Oops: int3: 0000 [#1]"}, registers, []string{"Kernel panic - not syncing: x"}), shownReport, "boot", "RAX: 0"},
+		{"an oops whose beginning is lost", slices.Concat(registers, []string{"Kernel panic - not syncing: x", "---[ end"}), shownLines, "RAX: 0", "---[ end"},
+		{"arm", slices.Concat([]string{"Internal error: Oops - undefined instruction: 0 [#1]"}, registers), shownReport, "Internal error: Oops - undefined instruction: 0 [#1]", "RAX: 0"},
+	} {
+		got := telling(tt.lines)
+		if len(got) != tt.n || tt.n > 0 && (got[0] != tt.first || got[tt.n-1] != tt.last) {
+			t.Errorf("%s: telling = %d lines %q; want %d from %q to %q", tt.name, len(got), got, tt.n, tt.first, tt.last)
+		}
+		if tt.name == "an oops" && got[shownBefore] != "[ 1.0] Oops: int3: 0000 [#1]" {
+			t.Errorf("%s: its head is not shown: %q", tt.name, got)
+		}
+	}
+}
+
+// Under KVM the guest's breakpoints are its own affair.
+func TestWatchBlamesTCGOnly(t *testing.T) {
+	w := watch{limits: wideLimits()}
+	now := time.Unix(0, 0)
+	w.sawLine("Oops: int3: 0000 [#1] SMP NOPTI", now)
+	w.sawRecord(experiment.Record{Facts: &experiment.Facts{}}, now)
+	w.sawLine("Kernel panic - not syncing: Fatal exception in interrupt", now)
+	if end, err := w.panicEnd(); err != nil || end.Outcome != experiment.Panicked {
+		t.Errorf("panicEnd = %+v, %v; want a panic", end, err)
 	}
 }
 
