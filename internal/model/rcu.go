@@ -132,13 +132,12 @@ func (m *Model) pending(s *State, cpu int) bool {
 	return cbs>>segDone&segMask != 0 || m.expFrees && cbs>>segZero&segMask != 0 || s.gp&gActive == 0 && cbs>>segNext != 0
 }
 
-// core is rcu_core on cpu in RCU_SOFTIRQ: the deferred expedited report (PREEMPT_COUNT builds), then
-// rcu_check_quiescent_state, then callbacks: [7.3] those that an expedited grace period released, a grace period for
-// new ones, and rcu_do_batch for the ready ones.
+// core is rcu_core on cpu in RCU_SOFTIRQ: the deferred expedited report, then rcu_check_quiescent_state, then callbacks:
+// [7.3] those that an expedited grace period released, a grace period for new ones, and rcu_do_batch for the ready ones.
 func (m *Model) core(s *State, cpu int) Effects {
 	var f Effects
-	if cpu == 0 && m.preemptCount && s.rcu[0]&rExp != 0 {
-		f = m.reportExp(s)
+	if cpu == 0 && s.rcu[0]&rExp != 0 {
+		f = m.deferred(s)
 	}
 	f |= m.notice(s, cpu)
 	if s.rcu[cpu]&(rNeeds|rNoQS) == rNeeds && !m.broken(BreakCoreReport) {
@@ -155,6 +154,21 @@ func (m *Model) core(s *State, cpu int) Effects {
 		m.accelerate(s, cpu)
 	}
 	return f | m.batch(s, cpu)
+}
+
+// deferred is what rcu_core does about a wanted expedited quiescent state: with PREEMPT_COUNT and the preempt byte at 0 it
+// reports (rcu_preempt_deferred_qs). But local_bh_enable keeps a preempt count of 1 while it runs softirqs
+// (__local_bh_enable_ip), so that there PREEMPT_RCU only sets need_resched, and others do nothing. In this the
+// model follows the kernel's code rather than the row on RCU_SOFTIRQ in section 4.3 of the facts, which is
+// right for interrupt exit and ksoftirqd.
+func (m *Model) deferred(s *State) Effects {
+	switch {
+	case m.preemptCount && s.frame != frBH:
+		return m.reportExp(s)
+	case m.preemptRCU:
+		return m.setFull(s, false)
+	}
+	return 0
 }
 
 // notice is note_gp_changes: of the end of a grace period, callbacks advance; of a start, the CPU needs a quiescent
