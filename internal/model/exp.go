@@ -6,7 +6,7 @@ func (m *Model) expHandler(s *State) Outcome {
 	if s.cpu&cExpIPI == 0 {
 		return Outcome{}
 	}
-	o := Outcome{Step: StepExpIPI, Task: s.curr}
+	o := Outcome{Step: StepExpIPI, Where: Where{Task: s.curr}}
 	idle := s.idle()
 	m.irqEnter(s)
 	s.cpu &^= cExpIPI
@@ -49,7 +49,7 @@ func (m *Model) expReported(s *State) Effects {
 
 // expWorker is rcu_exp_gp_kthread_worker on CPU 1: it selects CPUs, then ends the grace period when nobody owes.
 func (m *Model) expWorker(s *State) Outcome {
-	o := Outcome{CPU: 1, Task: ExpWorker}
+	o := Outcome{Where: Where{CPU: 1, Task: ExpWorker}}
 	if s.exp&xQueued != 0 {
 		o.Step = StepExpSelect
 		o.Effects = m.expSelect(s)

@@ -11,7 +11,7 @@ func (m *Model) requestGP(s *State) {
 
 // gpKthread is a step of the grace-period kthread on CPU 1 (rcu_gp_kthread): from one sleep to the next.
 func (m *Model) gpKthread(s *State) Outcome {
-	o := Outcome{CPU: 1, Task: GPKthread}
+	o := Outcome{Where: Where{CPU: 1, Task: GPKthread}}
 	s.gp &^= gTimer
 	switch {
 	case s.gp&gActive == 0:

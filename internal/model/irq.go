@@ -35,7 +35,7 @@ func (m *Model) irqReturn(s *State) Effects {
 // lazy preemption first turns the lazy flag into the full one; then the fair class asks a task whose slice is over to give
 // way to a competitor.
 func (m *Model) tick(s *State) Outcome {
-	o := Outcome{Step: StepTick, Task: s.curr}
+	o := Outcome{Step: StepTick, Where: Where{Task: s.curr}}
 	m.irqEnter(s)
 	o.Effects = m.clock(s)
 	if s.cpu&cLazy != 0 && !m.broken(BreakPromotion) {
@@ -54,7 +54,7 @@ func (m *Model) houseTick(s *State) Outcome {
 	if !m.houseTicks(s) {
 		return Outcome{}
 	}
-	o := Outcome{Step: StepTick, CPU: 1}
+	o := Outcome{Step: StepTick, Where: Where{CPU: 1}}
 	if s.houseIdle() || m.preemptCount {
 		s.rcu[1] &^= rNoQS
 	}
@@ -82,7 +82,7 @@ func (m *Model) reschedIPI(s *State) Outcome {
 	if s.cpu&cReschedIPI == 0 {
 		return Outcome{}
 	}
-	o := Outcome{Step: StepReschedIPI, Task: s.curr}
+	o := Outcome{Step: StepReschedIPI, Where: Where{Task: s.curr}}
 	m.irqEnter(s)
 	s.cpu &^= cReschedIPI
 	o.Effects = m.irqExit(s)

@@ -33,7 +33,7 @@ func (m *Model) napiSchedule(s *State, remote bool) Effects {
 
 // napiStep is the NAPI thread's next micro-step.
 func (m *Model) napiStep(s *State, n int) Outcome {
-	o := Outcome{Task: NAPIThread}
+	o := Outcome{Where: Where{Task: NAPIThread}}
 	switch s.pc {
 	case pcWaitSet, pcWokeSet:
 		// napi_thread_wait; for a backlog thread smpboot_thread_fn.

@@ -5,7 +5,7 @@ package model
 // it unless it is owned (net/core/dev.c: enqueue_to_backlog). Packets beyond the ring are dropped and cause nothing.
 func (m *Model) arrive(s *State, n int) Outcome {
 	taken := min(max(n, 1), int(m.cfg.Ring-s.ring))
-	o := Outcome{Step: StepArrive, CPU: 1}
+	o := Outcome{Step: StepArrive, Where: Where{CPU: 1}}
 	if dropped := max(n, 1) - taken; dropped > 0 {
 		o.N, o.Effects = int32(dropped), EffDrop
 	}
@@ -52,7 +52,7 @@ func (m *Model) nicInterrupt(s *State) Outcome {
 	if !s.Line() {
 		return Outcome{}
 	}
-	o := Outcome{Step: StepNICInterrupt, Task: s.curr}
+	o := Outcome{Step: StepNICInterrupt, Where: Where{Task: s.curr}}
 	m.irqEnter(s)
 	s.napi = s.napi&^nCause | nMask
 	if s.schedulePrep() {
@@ -87,7 +87,7 @@ func (m *Model) unmask(s *State) Effects {
 // otherQueue is another queue of the device, which shares the mask (airoha up to 6.12): its interrupt masks this one
 // and leaves its cause alone, its completion unmasks it, whoever owns this NAPI.
 func (m *Model) otherQueue(s *State, e Event) Outcome {
-	o := Outcome{Step: StepOtherQueue, Task: s.curr}
+	o := Outcome{Step: StepOtherQueue, Where: Where{Task: s.curr}}
 	if !m.cfg.AllQueues || (e == OtherInterrupt) == (s.napi&nMask != 0) {
 		return Outcome{}
 	}

@@ -104,13 +104,18 @@ func (s StepID) String() string {
 // NumSteps is how many StepIDs there are: for tables of costs.
 const NumSteps = numSteps
 
-// An Outcome is what an event did.
+// An Outcome is what an event did. (Four fields at each level: more, and the compiler keeps it in memory.)
 type Outcome struct {
-	Step    StepID
-	CPU     uint8 // where
-	Task    Task  // the context's task: who ran, or was interrupted; of a switch, who was switched away from
+	Step StepID
+	Where
 	N       int32 // packets that the poll took, or that were dropped (EffDrop)
 	Effects Effects
+}
+
+// Where is the context of a step.
+type Where struct {
+	CPU  uint8
+	Task Task // who ran, or was interrupted; of a switch, who was switched away from
 }
 
 // Effects is a set of things that an event brought about, so that a driver need not compare states.

@@ -8,7 +8,7 @@ func (p *probe) proceed() {
 
 // probeStep is the next step of probe p, a task of CPU 1: it begins what its program says next, which may be a wait.
 func (m *Model) probeStep(s *State, p int) Outcome {
-	o := Outcome{Step: StepProbe, CPU: 1, Task: Probe0 + Task(p)}
+	o := Outcome{Step: StepProbe, Where: Where{CPU: 1, Task: Probe0 + Task(p)}}
 	q := &s.probes[p]
 	if q.wait == wFunnel {
 		o.Step = StepExpFunnel
@@ -203,7 +203,8 @@ func (m *Model) disable(s *State, p int) {
 	s.probes[p].proceed()
 }
 
-// enable is napi_enable and the driver's unmasking after it.
+// enable is napi_enable and what the driver does after it: it unmasks, and what came meanwhile interrupts, though a handler
+// that found the NAPI taken may have acknowledged it (drivers look for themselves: virtnet_napi_enable).
 func (m *Model) enable(s *State) Effects {
 	s.napi &^= nSched | nHeld
 	if m.veth {
@@ -212,6 +213,9 @@ func (m *Model) enable(s *State) Effects {
 			return m.vethNotify(s, true)
 		}
 		return 0
+	}
+	if s.ring > 0 && m.nic {
+		s.napi |= nCause
 	}
 	return m.unmask(s)
 }
@@ -222,7 +226,7 @@ func (m *Model) begins(s *State, p int) Outcome {
 		return Outcome{}
 	}
 	s.probes[p].wait = wRun
-	return Outcome{Step: StepBegin, CPU: 1, Task: Probe0 + Task(p)}
+	return Outcome{Step: StepBegin, Where: Where{CPU: 1, Task: Probe0 + Task(p)}}
 }
 
 // wakes ends probe p's sleep.
@@ -236,5 +240,5 @@ func (m *Model) wakes(s *State, p int) Outcome {
 	default:
 		return Outcome{}
 	}
-	return Outcome{Step: StepProbeWake, CPU: 1, Task: Probe0 + Task(p)}
+	return Outcome{Step: StepProbeWake, Where: Where{CPU: 1, Task: Probe0 + Task(p)}}
 }

@@ -123,7 +123,7 @@ func (m *Model) condResched(s *State) Effects {
 
 // runTask is a micro-step of CPU 0's current task that is not the NAPI thread.
 func (m *Model) runTask(s *State) Outcome {
-	o := Outcome{Task: s.curr}
+	o := Outcome{Where: Where{Task: s.curr}}
 	switch s.curr {
 	case Idle:
 		if s.cpu&cFull == 0 {

@@ -23,7 +23,7 @@ func (m *Model) round(s *State) Effects {
 
 // softirqStep is the next micro-step of the softirq frame on CPU 0.
 func (m *Model) softirqStep(s *State, n int) Outcome {
-	o := Outcome{Task: s.curr}
+	o := Outcome{Where: Where{Task: s.curr}}
 	switch s.fpc {
 	case fpPoll:
 		o.Step = StepNetRXPoll

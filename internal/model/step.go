@@ -36,12 +36,12 @@ func (m *Model) Step(s *State, e Event, n int) Outcome {
 		}
 		s.gp &^= gTimer
 		s.run1 |= hGP
-		return Outcome{Step: StepFQSTimer, CPU: 1, Task: GPKthread}
+		return Outcome{Step: StepFQSTimer, Where: Where{CPU: 1, Task: GPKthread}}
 	case ExpStallDue:
 		if s.exp&xOwed == 0 {
 			return Outcome{}
 		}
-		return Outcome{Step: StepExpStall, CPU: 1, Task: ExpWorker, Effects: EffStallExp}
+		return Outcome{Step: StepExpStall, Where: Where{CPU: 1, Task: ExpWorker}, Effects: EffStallExp}
 	case OtherInterrupt, OtherUnmask:
 		return m.otherQueue(s, e)
 	case Begin0, Begin1, Begin2:
