@@ -93,25 +93,26 @@ type Config struct {
 	Break Break
 }
 
-// Break is a set of rules to break. It exists so that a checker can show that its verdicts depend on each rule.
+// Break is a set of rules to break. It exists so that a checker can show that its verdicts depend on each rule. Where the
+// kernel has a second rule to the same end, breaking one of them only makes a wait longer; the comment says which.
 type Break uint32
 
 // The rules that can be broken.
 const (
 	BreakScheduleNote Break = 1 << iota // __schedule notes no quiescent state
-	BreakAllQS                          // rcu_all_qs ignores rcu_urgent_qs
+	BreakAllQS                          // rcu_all_qs ignores rcu_urgent_qs (the tick's need_resched comes a tick later)
 	BreakPromotion                      // the tick doesn't make a lazy flag a full one
 	BreakUnmask                         // unmasking doesn't fire what came while masked
 	BreakMissed                         // napi_complete_done drops MISSED
-	BreakFQSUrgent                      // the scan never sets rcu_urgent_qs or rcu_need_heavy_qs
+	BreakFQSUrgent                      // the scan does nothing to a holdout: no urgent, no heavy, no resched_cpu
 	BreakExpIPI                         // rcu_exp_handler neither sets need_resched nor rcu_urgent_qs
-	BreakCoreReport                     // rcu_core doesn't report a quiescent state
+	BreakCoreReport                     // rcu_core doesn't report (without PREEMPT_RCU the heavy momentary EQS still does)
 	BreakWakeLost                       // schedule() sleeps although a wake-up came after the test
 	BreakCondResched                    // cond_resched ignores need_resched
 	BreakBHCheck                        // local_bh_enable has no preemption check
-	BreakIRQExit                        // interrupt exit has no preemption check
-	BreakTickUrgent                     // the tick clears rcu_urgent_qs and sets no flag
-	BreakNotice                         // CPU 0 never notices that a grace period started
+	BreakIRQExit                        // interrupt exit has no preemption check (local_bh_enable has one at the latest)
+	BreakTickUrgent                     // the tick clears rcu_urgent_qs and sets no flag (resched_cpu does past T/2)
+	BreakNotice                         // CPU 0 never notices that a grace period started (see BreakCoreReport)
 	BreakPickKworker                    // the pick passes over the kworker
 	BreakFairFlag                       // neither wake-up nor tick sets a flag for a fair competitor
 	BreakPeriodic                       // rcu_softirq_qs_periodic reports nothing
@@ -121,7 +122,7 @@ const (
 	BreakExpReport                      // an expedited quiescent state that was asked for later is not reported
 	BreakCleanup                        // rcu_gp_cleanup starts no grace period that was asked for meanwhile
 	BreakThreadWake                     // ____napi_schedule sets SCHED_THREADED and wakes nobody
-	BreakEQS                            // the scan credits no idle CPU
+	BreakEQS                            // the scan credits no CPU by its dyntick counter (ticks in idle still report)
 	BreakTasks                          // a quiescent state for Tasks RCU is not noted
 
 	breakEnd

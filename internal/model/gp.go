@@ -87,17 +87,14 @@ func (m *Model) scan(s *State) Effects {
 // jiffies_resched a resched_cpu every jtsq jiffies.
 func (m *Model) urge(s *State) Effects {
 	age := s.gp & gAgeMask / gAge
-	if age == 0 {
+	if age == 0 || m.broken(BreakFQSUrgent) {
 		return 0
 	}
-	var f Effects
-	if !m.broken(BreakFQSUrgent) {
-		f = EffUrgent
-		s.rcu[0] |= rUrgent
-		if age >= 2 {
-			f |= EffHeavy
-			s.rcu[0] |= rHeavy
-		}
+	f := EffUrgent
+	s.rcu[0] |= rUrgent
+	if age >= 2 {
+		f |= EffHeavy
+		s.rcu[0] |= rHeavy
 	}
 	if age == 3 && s.gp&gRecent == 0 {
 		s.gp |= gRecent
