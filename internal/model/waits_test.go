@@ -1,0 +1,238 @@
+package model
+
+import "testing"
+
+// TestIdleGracePeriod: on an idle machine [7.3, 6.18] the first scan ends a grace period, because the kthread's own CPU
+// has reported at init; 6.12 needs that CPU's tick or a second scan.
+func TestIdleGracePeriod(t *testing.T) {
+	for g, own := range map[Generation]Effects{V612: 0, V618: EffQS1, V73: EffQS1} {
+		cfg := Config{Generation: g, Preempt: full, CPUs: 4, Programs: prog(SyncRCU)}
+		r := newRig(t, cfg)
+		f := r.start()
+		if g == V612 {
+			f |= r.step(Tick1) | r.house() // the callback asks for it
+		}
+		r.want(g.String()+" init", f, EffGPStart|EffFQSTimer|own, EffQS1&^own)
+		r.step(FQSTimer)
+		r.want(g.String()+" first scan", r.step(Run1), EffQS0, 0)
+		f = r.house()
+		if g != V612 {
+			r.want(g.String(), f, EffGPEnd|ProbeDone(0), 0)
+			continue
+		}
+		r.want("6.12", r.step(Tick1)|r.house(), EffQS1|EffGPEnd, ProbeDone(0))
+		r.want("6.12's callback", r.step(Tick1)|r.house(), EffCallbacks|ProbeDone(0), 0)
+	}
+}
+
+// TestBarrier is section 4.7: nothing queued, nothing waited for; else until the newest callback ran.
+func TestBarrier(t *testing.T) {
+	cfg := Config{Preempt: full, Programs: [MaxProbes]Program{RCUBarrier(false), RCUBarrier(true), RCUBarrier(false)}}
+	r := newRig(t, cfg)
+	r.want("no callbacks", r.start(), ProbeDone(0), ProbeWait(0)|EffGPStart)
+	r.step(Begin1)
+	r.want("a callback", r.house(), ProbeWait(1), EffGPStart) // it starts none itself
+	r.step(Begin2)
+	r.want("barrier_mutex", r.house(), ProbeWait(2), ProbeDone(2))
+	r.want("tick", r.step(Tick1)|r.house(), EffGPStart, 0)
+	f := Effects(0)
+	for i := 0; f&ProbeDone(1) == 0 && i < 10; i++ {
+		for _, e := range []Event{FQSTimer, Tick1, Run1} {
+			if r.m.Enabled(&r.s).Has(e) {
+				f |= r.step(e)
+			}
+		}
+		f |= r.house()
+	}
+	r.want("the end", f, EffGPEnd|EffCallbacks|ProbeDone(1)|ProbeDone(2), 0)
+}
+
+// TestExpeditedFreesCallbacks: [7.3] a completed expedited grace period releases callbacks that were assigned before it
+// started; 6.12 waits for a normal one.
+func TestExpeditedFreesCallbacks(t *testing.T) {
+	for g, frees := range map[Generation]bool{V612: false, V618: false, V73: true} {
+		cfg := Config{Generation: g, Preempt: full, Programs: [MaxProbes]Program{Of(Call, Barrier), Of(SyncExp)}}
+		r := newRig(t, cfg)
+		r.start()
+		r.step(Tick1) // assigns
+		r.step(Run1)  // rcu_gp_init
+		r.step(Begin1)
+		r.want(g.String(), r.house(), EffExpStart|EffExpEnd|ProbeDone(1), ProbeDone(0))
+		f := Effects(0)
+		for r.m.Enabled(&r.s).Has(Tick1) && f&EffCallbacks == 0 {
+			before := r.s
+			if f |= r.step(Tick1) | r.house(); before == r.s {
+				break
+			}
+		}
+		if got := f&ProbeDone(0) != 0; got != frees {
+			t.Errorf("%v: released by the expedited grace period: %v; want %v (%v)", g, got, frees, f)
+		}
+	}
+}
+
+// TestSerialised: expedited grace periods follow each other; a ticket that one in progress doesn't cover waits for the next.
+func TestSerialised(t *testing.T) {
+	cfg := Config{Programs: [MaxProbes]Program{Of(SyncExp), Of(SyncExp), Of(SyncExp)}}
+	r := newRig(t, cfg)
+	r.step(Arrive, NICInterrupt)
+	r.until(StepPoll)
+	r.start()
+	r.step(Begin1, Begin2)
+	r.want("two more", r.house(), ProbeWait(1)|ProbeWait(2), EffExpIPI)
+	r.step(ExpIPI)
+	r.until(StepWaitSchedule)
+	r.want("report", r.step(Run0), EffExpQS, 0)
+	r.want("the end of the first", r.step(Run1), EffExpEnd, EffExpStart)
+	r.want("its probe", r.step(Run1), ProbeDone(0), 0)
+	r.want("the second", r.house(), EffExpStart|EffExpEnd|ProbeDone(1)|ProbeDone(2), EffExpIPI) // CPU 0 idles
+}
+
+// TestSyncNet: expedited while anybody holds RTNL, normal otherwise (section 4.9).
+func TestSyncNet(t *testing.T) {
+	for name, c := range map[string]struct {
+		ops  [MaxProbes]Program
+		want Effects
+	}{
+		"own":     {[MaxProbes]Program{Of(Lock, SyncNet, Unlock)}, EffExpStart},
+		"another": {[MaxProbes]Program{Of(SyncNet), Of(Lock, Sleep, Unlock)}, EffExpStart},
+		"nobody":  {[MaxProbes]Program{Of(SyncNet)}, EffGPStart},
+	} {
+		cfg := Config{Generation: V73, Preempt: full, Programs: c.ops}
+		r := newRig(t, cfg)
+		if name == "another" {
+			r.step(Begin1)
+			r.house()
+		}
+		r.want(name, r.start(), c.want, (EffExpStart|EffGPStart)&^c.want)
+	}
+}
+
+// TestLinkDel counts the waits of section 5.3.
+func TestLinkDel(t *testing.T) {
+	for _, c := range []struct {
+		g    Generation
+		k    Link
+		want int
+	}{
+		{V612, Dummy, 3}, {V612, Queueing, 3}, {V612, VethPlain, 3}, {V612, VethNAPI, 4},
+		{V73, Dummy, 2}, {V73, Queueing, 3}, {V73, VethPlain, 2}, {V73, VethNAPI, 3},
+	} {
+		n, flush, barrier := 0, 0, 0
+		for _, op := range LinkDel(c.g, c.k) {
+			switch op {
+			case SyncNet:
+				n++
+			case Flush:
+				flush++
+			case Barrier:
+				barrier++
+			}
+		}
+		if n != c.want || flush != 1 || barrier != 1 {
+			t.Errorf("LinkDel(%v, %d) has %d synchronize_net, %d flushes, %d barriers; want %d, 1, 1", c.g, c.k, n, flush, barrier, c.want)
+		}
+	}
+}
+
+// TestStalls is section 4.10: the CPU that owes reports itself; two jiffies later any other does, and forces a scan.
+func TestStalls(t *testing.T) {
+	r := noticed(t, builds["none"])
+	r.want("not due", r.step(Tick0), 0, EffStallSelf|EffStallOther)
+	r.want("CPU 1 owes nothing", r.step(Tick1), EffQS1, 0)
+	r.step(StallDue)
+	r.want("due for CPU 0 only: another's tick", r.m.Step(&r.s, Tick1, 0).Effects, 0, EffStallOther|EffStallSelf)
+	r.want("own tick", r.step(Tick0), EffStallSelf|EffFull, 0)
+	r.want("once", r.step(Tick0), 0, EffStallSelf)
+	r.step(StallDue, StallDue)
+	r.want("another's tick", r.step(Tick1), EffStallOther, 0)
+	if next, task := r.m.Next(&r.s, 1); next != StepFQS || task != GPKthread {
+		t.Errorf("after another CPU's report: %v %v; want a forced scan", next, task)
+	}
+	cfg := builds["none"]
+	cfg.Programs = prog(SyncExp)
+	r = at(t, cfg, "reader")
+	r.start()
+	r.want("expedited", r.step(ExpStallDue), EffStallExp, 0)
+	r.step(ExpIPI)
+	r.want("once more", r.step(ExpStallDue), EffStallExp, 0)
+}
+
+// TestSoftirq is sections 1.11 and 3.7: NET_RX polls at interrupt exit; past its limits ksoftirqd is woken, whose every
+// round is a quiescent state.
+func TestSoftirq(t *testing.T) {
+	cfg := with(small(V612, none, false), func(c *Config) { c.Softirq, c.Restarts, c.Budget, c.User = true, 2, 4, true })
+	r := newRig(t, cfg)
+	r.step(Arrive)
+	r.want("irq exit", r.step(NICInterrupt), EffSoftirq|EffNetRX, 0)
+	f := Effects(0)
+	for i := 0; f&EffKsoftirqd == 0 && i < 50; i++ {
+		for r.s.Packets() < 2 {
+			r.step(Arrive)
+		}
+		f |= r.step(Run0)
+	}
+	r.want("always full polls", f, EffFullPoll|EffSqueeze|EffKsoftirqd, EffEntry)
+	r.step(AgeSlice)
+	r.want("tick", r.step(Tick0), 0, EffSwitchInvol) // pending softirqs again, on top of the user task
+	for i := 0; r.s.InSoftirq() && i < 50; i++ {
+		f |= r.step(Run0)
+	}
+	if r.s.Current() != Ksoftirqd {
+		t.Errorf("%v runs; want ksoftirqd: %v", r.s.Current(), &r.s)
+	}
+	r.m.progs = prog(SyncExp)
+	r.start()
+	f = r.step(ExpIPI)
+	for i := 0; f&EffExpQS == 0 && i < 20; i++ {
+		f |= r.step(Run0)
+	}
+	r.want("ksoftirqd", f, EffExpQS, 0)
+}
+
+// TestSoftirqLimits: each limit of handle_softirqs and net_rx_action by itself.
+func TestSoftirqLimits(t *testing.T) {
+	cfg := with(small(V612, none, false), func(c *Config) { c.Softirq = true })
+	for name, event := range map[string]Event{"time": AgeSoftirq, "rx time": AgeNetRX} {
+		r := newRig(t, cfg)
+		r.step(Arrive, Arrive, NICInterrupt, Arrive, event)
+		f := r.step(Run0) // a full poll
+		if name == "rx time" {
+			r.want(name, f, EffFullPoll|EffSqueeze, 0)
+			continue
+		}
+		r.want(name, f, EffFullPoll, EffSqueeze)
+		f = r.step(Run0, Run0, Run0) // short, completed, unmasked with a cause
+		r.step(NICInterrupt)
+		r.want(name, r.step(Run0), EffKsoftirqd, EffNetRX)
+	}
+}
+
+// TestTasks is a scan's holdout: it goes by a voluntary schedule, by the periodic report, by sleeping; not by preemption.
+func TestTasks(t *testing.T) {
+	cfg := small(V73, lazy, false)
+	cfg.Programs = [MaxProbes]Program{Of(TasksScan), Of(SyncExp)}
+	r := at(t, cfg, "bh off")
+	r.want("scan", r.start(), ProbeTimer(0), 0)
+	r.step(Begin1)
+	r.house()
+	r.step(ExpIPI)
+	r.want("preemption", r.until(StepWaitSchedule), EffSchedule, EffTasksQS)
+	r.step(ProbeWake0)
+	r.want("still", r.house(), ProbeTimer(0), 0)
+	r.want("voluntary", r.step(Run0), EffTasksQS|EffSleep, 0)
+	r.step(ProbeWake0)
+	r.want("gone", r.house(), ProbeDone(0), 0)
+}
+
+// TestDisable is section 1.7: requests are refused while the owner finishes.
+func TestDisable(t *testing.T) {
+	cfg := small(V612, none, false)
+	cfg.Programs = prog(Disable, Enable)
+	r := newRig(t, cfg).band()
+	r.want("owned", r.start(), ProbeTimer(0), 0)
+	r.step(Arrive, Arrive, Run0) // the whole weight, and yet it completes
+	r.want("the end", r.until(StepWaitSchedule)|r.step(Run0), EffSleep, EffMissed)
+	r.step(ProbeWake0)
+	r.want("napi_enable", r.house(), ProbeDone(0)|EffLine, 0)
+}
