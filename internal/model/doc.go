@@ -37,8 +37,11 @@
 //	ProbeTimer(p)                   ProbeWake(p)        what Model.ProbeOp(s, p) sleeps for (Op's comment)
 //
 // An event that is due and no longer enabled is dropped, except that AgeSlice and AgeStamp may be given late: just
-// before the step that could notice them (a tick or a wake-up; rcu_softirq_qs_periodic). Tick(0) recurs at HZ;
-// Tick(1) is enabled only while CPU 1's tick has something to do. Begin(p) starts a probe's round. Run(0) and
+// before the step that could notice them (a tick or a wake-up; rcu_softirq_qs_periodic). Only where the scheduler
+// has its own timer for it (hrtick: 7.3 on amd64) AgeSlice is an interrupt and belongs to its instant once another
+// task is queued. A stamp of the entry's own is renewed at every entry (EffStamp), so keep its instant and not a
+// timer. Tick(0) recurs at HZ; Tick(1) is enabled only while CPU 1's tick has something to do. Begin(p) starts a
+// probe's round; a kworker that has nothing to do with the probes is one more probe with the program Of(Work). Run(0) and
 // Run(1) are the next micro-step of whatever context runs there: on CPU 0 a softirq frame if there is one, else the
 // current task; on CPU 1 the expedited worker before the grace-period kthread before the probes, each of which
 // blocks after finitely many steps. Run(0) is not enabled while CPU 0 idles without need_resched or runs

@@ -196,13 +196,12 @@ func TestSoftirqLimits(t *testing.T) {
 	for name, event := range map[string]Event{"time": AgeSoftirq, "rx time": AgeNetRX} {
 		r := newRig(t, cfg)
 		r.step(Arrive, Arrive, NICInterrupt, Arrive, event)
-		f := r.step(Run0) // a full poll
 		if name == "rx time" {
-			r.want(name, f, EffFullPoll|EffSqueeze, 0)
+			r.want(name, r.step(Run0), EffFullPoll|EffSqueeze, 0)
 			continue
 		}
-		r.want(name, f, EffFullPoll, EffSqueeze)
-		f = r.step(Run0, Run0, Run0) // short, completed, unmasked with a cause
+		r.want(name, r.step(Run0), EffFullPoll, EffSqueeze)
+		r.step(Run0, Run0, Run0) // short, completed, unmasked with a cause
 		r.step(NICInterrupt)
 		r.want(name, r.step(Run0), EffKsoftirqd, EffNetRX)
 	}
@@ -214,6 +213,9 @@ func TestTasks(t *testing.T) {
 	cfg.Programs = [MaxProbes]Program{Of(TasksScan), Of(SyncExp)}
 	r := at(t, cfg, "bh off")
 	r.want("scan", r.start(), ProbeTimer(0), 0)
+	if !r.s.Holdout() {
+		t.Errorf("the scan let the running thread go: %v", &r.s)
+	}
 	r.step(Begin1)
 	r.house()
 	r.step(ExpIPI)
@@ -235,4 +237,72 @@ func TestDisable(t *testing.T) {
 	r.want("the end", r.until(StepWaitSchedule)|r.step(Run0), EffSleep, EffMissed)
 	r.step(ProbeWake0)
 	r.want("napi_enable", r.house(), ProbeDone(0)|EffLine, 0)
+}
+
+// TestFlush: work is queued only for a backlog; two items are run one by one.
+func TestFlush(t *testing.T) {
+	for backlog, waits := range map[bool]bool{true: true, false: false} {
+		cfg := small(V612, none, false)
+		cfg.Backlog, cfg.Programs = backlog, [MaxProbes]Program{Of(Flush), Of(Work), Of(Work)}
+		r := newRig(t, cfg).band()
+		if f := r.start(); f&ProbeWait(0) != 0 != waits || r.s.WorkPending() != waits || r.s.Running(0) != waits || r.s.Waiting(0) != waits {
+			t.Errorf("backlog %v: flush_all_backlogs: %v, work %v; want a wait: %v", backlog, f, r.s.WorkPending(), waits)
+		}
+		r.step(Begin1, Begin2)
+		r.house()
+		r.step(Run(0))
+		r.until(StepWaitSchedule)
+		r.step(Run0)
+		for r.s.WorkPending() {
+			r.want("one at a time", r.step(Run0), EffWork, 0)
+		}
+		r.want("worker_thread", r.step(Run0), EffSchedule|EffSwitchVol, EffWork)
+		r.want("probes", r.house(), ProbeDone(1)|ProbeDone(2), 0)
+	}
+}
+
+// TestHotCallback: a callback of the CPU under test runs there, at a tick of its own after its grace period.
+func TestHotCallback(t *testing.T) {
+	cfg := loop(small(V612, none, false), YieldOnExit)
+	cfg.Programs = prog(CallHot)
+	r := newRig(t, cfg).band()
+	r.start()
+	if !r.s.Callbacks(0) || r.s.Callbacks(1) {
+		t.Errorf("queued on the wrong CPU: %v", &r.s)
+	}
+	f := Effects(0)
+	for range 12 {
+		r.step(Tick(0))
+		f |= r.entry() | r.house()
+		for _, e := range []Event{FQSTimer, Tick(1), AgeGP} {
+			if r.m.Enabled(&r.s).Has(e) {
+				f |= r.step(e) | r.house()
+			}
+		}
+	}
+	r.want("call_rcu", f, EffGPStart|EffGPEnd|EffCallbacks|ProbeDone(0), 0)
+}
+
+// TestDisableVeth: packets that came while it was disabled are polled after napi_enable.
+func TestDisableVeth(t *testing.T) {
+	for _, softirq := range []bool{false, true} {
+		cfg := veth(small(V612, none, false))
+		cfg.Softirq, cfg.Programs = softirq, prog(Disable, Sleep, Enable)
+		r := newRig(t, cfg)
+		r.want("free", r.start(), ProbeTimer(0), 0)
+		r.want("a sender", r.step(Arrive), 0, EffWake|EffSoftirq)
+		if r.m.Lost(&r.s) {
+			t.Errorf("packets of a disabled NAPI count as lost: %v", &r.s)
+		}
+		r.step(ProbeWake0)
+		f := r.house()
+		if softirq {
+			r.want("napi_enable", f, EffSoftirq|EffNetRX, 0)
+		} else {
+			r.want("napi_enable", f, EffWake, 0)
+		}
+		if r.s.Asleep() != softirq || !r.s.Scheduled() {
+			t.Errorf("after napi_enable: asleep %v, scheduled %v", r.s.Asleep(), r.s.Scheduled())
+		}
+	}
 }

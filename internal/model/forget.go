@@ -1,0 +1,14 @@
+package model
+
+// Competitor reports whether another task is queued behind CPU 0's current one.
+func (s *State) Competitor() bool { return s.competitor() }
+
+// Forget clears what no later step can tell any more, so that states that differ in nothing else become one. No
+// Outcome and no set of enabled events depends on whether it was called. A checker calls it before Pack.
+func (m *Model) Forget(s *State) {
+	if s.gp&gActive == 0 || s.gp&gFirst != 0 {
+		// The first scan takes a snapshot of the dyntick counter.
+		s.rcu[0] &^= rEQS
+		s.rcu[1] &^= rEQS
+	}
+}
