@@ -11,4 +11,7 @@ func (m *Model) Forget(s *State) {
 		s.rcu[0] &^= rEQS
 		s.rcu[1] &^= rEQS
 	}
+	if m.preemptRCU {
+		s.rcu[0] &^= rHeavy // only rcu_all_qs and the other rcu_note_context_switch answer it
+	}
 }

@@ -251,3 +251,22 @@ func TestDisabledEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestForget walks twins, one of which forgets after every step: nothing tells them apart.
+func TestForget(t *testing.T) {
+	for name, c := range variants(t) {
+		w := walk{rig: newRig(t, c)}
+		twin := w.s
+		r := rand.New(rand.NewPCG(seed(name), 5))
+		for range 400 {
+			e, n := w.pick(r), r.IntN(4)-1
+			if a, b := w.m.Step(&w.s, e, n), w.m.Step(&twin, e, n); a != b {
+				t.Fatalf("%s: %v: %+v; forgetful: %+v", name, e, a, b)
+			}
+			w.m.Forget(&twin)
+			if a, b := w.m.Enabled(&w.s), w.m.Enabled(&twin); a != b {
+				t.Fatalf("%s: after %v enabled are %b; forgetful: %b", name, e, a, b)
+			}
+		}
+	}
+}
