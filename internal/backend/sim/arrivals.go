@@ -39,9 +39,18 @@ func (s *segment) take(t int64) int64 {
 		k := min(s.batch, s.left)
 		n += k
 		s.left -= k
-		s.advance(1)
+		s.step()
 	}
 	return n
+}
+
+// step moves next on by one gap.
+func (s *segment) step() {
+	s.next += s.whole
+	if s.carry += s.part; s.carry >= s.base {
+		s.carry -= s.base
+		s.next++
+	}
 }
 
 // advance moves next on by k gaps.
@@ -70,15 +79,23 @@ type arrivals struct {
 
 // next returns the instant of the next packet, never when there is none.
 func (a *arrivals) next() int64 {
-	for a.front.left == 0 {
-		if !a.refill() {
-			return never
-		}
+	if a.front.left == 0 {
+		return a.after()
 	}
 	if a.front.next >= a.end {
 		return never
 	}
 	return a.front.next
+}
+
+// after is next when the front segment is used up.
+func (a *arrivals) after() int64 {
+	for a.front.left == 0 {
+		if !a.refill() {
+			return never
+		}
+	}
+	return a.next()
 }
 
 // refill makes the next segment the front one.
@@ -100,15 +117,43 @@ func (a *arrivals) refill() bool {
 // take removes the packets up to and including instant t and returns how many they were.
 func (a *arrivals) take(t int64) int64 {
 	n := int64(0)
-	for t = min(t, a.end-1); a.next() <= t; {
-		n += a.front.take(t)
+	for t = min(t, a.end-1); ; {
+		if a.front.left > 0 {
+			if a.front.next > t {
+				return n
+			}
+			n += a.front.take(t)
+		}
+		if a.front.left == 0 && !a.refill() {
+			return n
+		}
 	}
+}
+
+// slack is how many places of the queue stay free, so that a copy of an arrivals is still good after one or two were
+// added to the other.
+const slack = 4
+
+// behind removes up to most packets that a poll finds one by one, when at instant t it has taken all so far and takes
+// cost for each: those that surely come before their turn. There may be more.
+func (a *arrivals) behind(t, cost, most int64) int64 {
+	s := &a.front
+	late, gain := t-s.next, s.whole+1-cost
+	if late <= gain || s.batch != 1 || gain <= 0 {
+		return 0
+	}
+	n := min(late/gain, most, s.left-1)
+	if n <= 1 || s.next+n*(s.whole+1) >= a.end {
+		return 0
+	}
+	s.left -= n
+	s.advance(n)
 	return n
 }
 
 // add puts a segment behind the others. It begins no earlier than they do.
 func (a *arrivals) add(s segment) {
-	if a.length == len(a.queue) {
+	if a.length+slack > len(a.queue) {
 		grown := make([]segment, max(16, 2*len(a.queue)))
 		for i := range a.length {
 			grown[i] = a.queue[(a.head+i)%len(a.queue)]

@@ -20,6 +20,8 @@ type Backend struct {
 	Arrivals func(from string) ([]int64, error)
 	// Trace, if set, gets each trial's events as they happen, up to TraceMax of them; its error ends the trial.
 	Trace func(experiment.Trial) (*Trace, error)
+
+	stepwise bool // nothing is skipped: what tests hold the skipping against
 }
 
 // Slots is the number of this machine's CPUs.

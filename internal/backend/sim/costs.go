@@ -48,7 +48,7 @@ func pricesOf(m experiment.Model) prices {
 		model.StepPoll: poll - complete - enable, model.StepComplete: complete, model.StepUnmask: unmask, model.StepBHEnable: enable,
 		// Between two polls of one entry there is less: no test of the wait.
 		model.StepBHCheck: entry / 4, model.StepPeriodicQS: entry / 4, model.StepCondResched: entry / 4, model.StepBHDisable: entry / 4,
-		model.StepWaitSchedule: swtch, model.StepIdleSchedule: swtch, model.StepKworkerSleep: swtch, model.StepRunKsoftirqd: entry,
+		model.StepWaitSchedule: swtch, model.StepIdleSchedule: p.wake + swtch, model.StepKworkerSleep: swtch, model.StepRunKsoftirqd: entry,
 		model.StepNetRXPoll: poll - complete - enable, model.StepNetRXComplete: complete, model.StepNetRXUnmask: unmask,
 		model.StepSoftirqEnd: enable, model.StepRCUCore: swtch, model.StepKworker: swtch,
 		// On CPU 1, each from a sleep to the next one.

@@ -54,6 +54,7 @@ func (e *engine) scheduler(f model.Effects, out model.Outcome) {
 	if f&(model.EffSwitchVol|model.EffSwitchInvol) != 0 {
 		e.sliceAt, e.aged = e.now+e.k.slice, false
 		e.rec.switched(out, e.s.Current(), e.now)
+		e.fast.switched(out, e.s.Current(), e.now)
 	}
 }
 

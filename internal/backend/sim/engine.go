@@ -52,17 +52,18 @@ type turn struct {
 
 // An engine drives one model through one trial. It is not for concurrent use.
 type engine struct {
-	m    *model.Model
-	s    model.State
-	q    *queue
-	now  int64
-	rnd  random
-	k    timing
-	p    prices
-	dev  device
-	load *traffic
-	rec  *recorder
-	err  error // of the recorder; ends the run
+	m     *model.Model
+	s     model.State
+	q     *queue
+	now   int64
+	until int64 // the run's end
+	rnd   random
+	k     timing
+	p     prices
+	dev   device
+	load  *traffic
+	rec   *recorder
+	err   error // of the recorder; ends the run
 
 	turn    turn
 	busy    int64 // CPU 0 handles interrupts until then
@@ -72,6 +73,9 @@ type engine struct {
 	arrived int64 // packets on the ring that the model hasn't been told of
 	polling int64 // packets that the poll in progress takes
 
+	fast  cruise
+	latch bool // a cause of interrupts that comes while masked fires at unmasking
+
 	stage   int      // of AgeGP
 	ages    [3]int64 // when
 	second  bool     // of StallDue: the other CPUs' is next
@@ -80,6 +84,7 @@ type engine struct {
 	sliceAt int64    // when the current slice is over
 	aged    bool     // … and the model knows
 	stamped int64    // when last_qs was stamped
+	lasting bool     // last_qs outlives the entry
 	jiffy0  int64    // of the next tick on CPU 0
 }
 
@@ -93,6 +98,7 @@ const tickJitter = 2 * microsecond
 
 // run goes on until the instant end, or until the recorder fails.
 func (e *engine) run(end int64) {
+	e.until = end
 	for e.err == nil {
 		slot, at := e.q.next()
 		if at > end {
@@ -105,6 +111,9 @@ func (e *engine) run(end int64) {
 }
 
 func (e *engine) fire(slot int) {
+	if slot != slotRun0 && slot != slotNIC && slot != slotArrive {
+		e.fast.stirs++
+	}
 	switch slot {
 	case slotRun0:
 		e.runCPU0()
@@ -247,7 +256,11 @@ func (e *engine) drain(t int64) int64 {
 		}
 		return t
 	}
-	on := int64(e.s.Packets())
+	return e.drainFrom(t, int64(e.s.Packets()))
+}
+
+// drainFrom is drain of a NIC with on packets that the model knows of.
+func (e *engine) drainFrom(t, on int64) int64 {
 	for {
 		e.receive(t, e.dev.ring+e.polling-on)
 		have := min(on+e.arrived, e.dev.weight)
@@ -256,6 +269,13 @@ func (e *engine) drain(t int64) int64 {
 		}
 		t += (have - e.polling) * e.p.packet
 		e.polling = have
+		if e.dev.ring >= 2*e.dev.weight {
+			if n := e.load.behind(t, e.p.packet, e.dev.weight-have); n > 0 {
+				e.arrived += n
+				e.polling += n
+				t += n * e.p.packet
+			}
+		}
 	}
 }
 
@@ -312,12 +332,15 @@ func (e *engine) runCPU0() {
 	case model.StepPoll, model.StepNetRXPoll:
 		e.tell()
 		n = int(e.polling)
+		e.fast.seen.poll, e.fast.seen.full = e.now, e.polling >= e.dev.weight
 		e.polling = 0
 	case model.StepUnmask, model.StepNetRXUnmask:
+		e.fast.seen.unmask = e.now
 		e.sync()
 	case model.StepRCUCore:
 		e.rec.log.softirqs++
 	case model.StepCondResched:
+		e.fast.seen.cond = e.now
 		e.rec.touched = e.now
 	case model.StepPeriodicQS:
 		if e.now >= e.k.after(e.k.of(e.stamped), e.k.stamp) {
@@ -365,6 +388,9 @@ func (e *engine) proceed(was turn, out model.Outcome) {
 			e.held = turn{}
 		}
 		e.begin(next, at)
+		if was.step == model.StepLoopEntry && step == model.StepPoll && out.Effects&^quiet == 0 {
+			e.q.set(slotRun0, e.cruise(e.q.at(slotRun0)))
+		}
 	}
 }
 
@@ -425,6 +451,8 @@ func (e *engine) nicInterrupt() {
 	e.sync()
 	e.ageSlice()
 	e.dev.last = e.now
+	e.fast.seen.irq = e.now
+	e.fast.seen.irqs++
 	e.interrupt(model.NICInterrupt)
 	e.awaitArrival()
 }

@@ -87,6 +87,9 @@ func ratio(a, b int64) (int64, int64) {
 // closed reports whether what arrives depends on what was polled.
 func (t *traffic) closed() bool { return t.cwnd > 0 }
 
+// plain reports whether all that is left to come is in the front segment, and nothing that is polled changes it.
+func (t *traffic) plain() bool { return t.cwnd == 0 && t.length == 0 && len(t.list) == 0 }
+
 // send lets n packets go, of which the first arrives at instant at or as soon as the line is free.
 func (t *traffic) send(n, at int64) {
 	if n <= 0 {

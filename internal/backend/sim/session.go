@@ -47,6 +47,9 @@ func (t *target) session(trial experiment.Trial, emit func(experiment.Record) er
 		veth: c.Device == model.Veth, ring: ringOf(arm), weight: int64(c.Weight), bulk: int64(c.Bulk),
 		moderation: int64(arm.NIC.Moderation), last: -int64(arm.NIC.Moderation), shared: c.AllQueues,
 	}
+	e.latch, e.stamped = c.Latch, e.now
+	e.lasting = c.Loop == model.QSPersistentStamp || c.Loop == model.BusyPoll
+	e.fast.from.kind, e.fast.off = pathOther, t.backend.stepwise
 	load, err := newTraffic(arm, rec.begin, t.recorded, e.p.packet)
 	e.load, e.err = load, err
 	return &session{engine: e, argv: t.argv(trial)}
