@@ -174,7 +174,9 @@ func (s *session) setup(ctx context.Context) error {
 	if err := s.openProbes(ctx); err != nil {
 		return err
 	}
-	r, err := load.Prepare(ctx, s.trial.Arm.Load, s.test, load.Options{Threaded: s.trial.Arm.Threaded, Isolate: s.isolate, Spare: s.spare})
+	r, err := load.Prepare(ctx, s.trial.Arm.Load, s.test, load.Options{
+		Threaded: s.trial.Arm.Threaded, Isolate: s.isolate, Spare: s.spare, Device: s.device, Preempts: s.facts.Preempt.Preempts(),
+	})
 	if err != nil {
 		return err
 	}
@@ -183,9 +185,21 @@ func (s *session) setup(ctx context.Context) error {
 	if err := s.openCounter(); err != nil {
 		return err
 	}
+	if r.Receiver != "" {
+		s.facts.Evidence = append(s.facts.Evidence, "load: the receiver "+r.Receiver)
+	}
+	if s.counter.Traced() {
+		r.Watch(s.watchBand)
+	}
 	s.facts.Thread, s.facts.ThreadPID, s.facts.PollTrace = r.Thread.Comm, r.Thread.PID, s.counter.Traced()
 	s.putFacts()
 	return nil
+}
+
+// watchBand is what a band controller sees of the NAPI under test.
+func (s *session) watchBand() (load.Observation, error) {
+	n, err := s.counter.Band()
+	return load.Observation{Polls: n.Polls, Full: n.FullPolls, Sleeps: n.Voluntary, Preempted: n.Nonvoluntary}, err
 }
 
 func (s *session) openCounter() error {
@@ -281,6 +295,8 @@ func (s *session) count() error {
 		return err
 	}
 	n.InHold = now < s.load.Deadline
+	flow := s.load.Progress()
+	n.Sent, n.Lost, n.Rate, n.Window = flow.Sent, flow.Lost, flow.Rate, flow.Window
 	s.put(experiment.Record{Counters: &n})
 	return nil
 }

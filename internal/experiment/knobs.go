@@ -93,26 +93,44 @@ func (s *source) load(v value, l *loadText) {
 
 // rate reads a number of packets per second, which is written with its unit.
 func (s *source) rate(v value) opt[int] {
-	const want = "packets per second with their unit, such as 80862/s, 80k/s or 1.5M/s"
-	t := s.text(v, want)
+	t := s.text(v, rateForm)
 	if !t.set {
 		return opt[int]{}
 	}
-	number, ok := strings.CutSuffix(t.v, "/s")
-	if !ok {
-		s.mistake(t.at, "want "+want, "%s is %s without its unit", v.key, clip(t.v))
+	n, msg, want := parseRate(t.v)
+	if msg != "" {
+		s.mistake(t.at, "want "+want, "%s is %s%s", v.key, clip(t.v), msg)
 		return opt[int]{}
 	}
-	n, ok := wholeRate(number)
+	return opt[int]{n, t.at, true}
+}
+
+const rateForm = "packets per second with their unit, such as 80862/s, 80k/s or 1.5M/s"
+
+// ParseRate reads packets per second as experiment files have them: 80862/s, 80k/s, 1.5M/s. Its error says
+// what was expected.
+func ParseRate(text string) (int, error) {
+	n, msg, want := parseRate(text)
+	if msg != "" {
+		return 0, fmt.Errorf("%s%s: want %s", clip(text), msg, want)
+	}
+	return n, nil
+}
+
+// parseRate returns what goes behind the text in a message, and what was expected, where it is no rate.
+func parseRate(text string) (n int, msg, want string) {
+	number, ok := strings.CutSuffix(text, "/s")
+	if !ok {
+		return 0, " without its unit", rateForm
+	}
+	n, ok = wholeRate(number)
 	switch {
 	case !ok:
-		s.mistake(t.at, "want "+want, "%s is %s, which is no whole number of packets a second", v.key, clip(t.v))
+		return 0, ", which is no whole number of packets a second", rateForm
 	case n < 1 || n > maxRate(minSize):
-		s.mistake(t.at, fmt.Sprintf("want 1/s to %d/s, which 100 Gbit/s carry of the shortest frames", maxRate(minSize)), "%s is %s", v.key, clip(t.v))
-	default:
-		return opt[int]{n, t.at, true}
+		return 0, ", which is out of range", fmt.Sprintf("1/s to %d/s, which 100 Gbit/s carry of the shortest frames", maxRate(minSize))
 	}
-	return opt[int]{}
+	return n, "", ""
 }
 
 // wholeRate reads digits with at most one dot, and k or M behind them.

@@ -133,3 +133,14 @@ func TestWholeRate(t *testing.T) {
 		t.Errorf("wholeRate of a huge number = %d", n)
 	}
 }
+
+func TestParseRate(t *testing.T) {
+	if n, err := ParseRate("80k/s"); n != 80000 || err != nil {
+		t.Errorf("ParseRate(80k/s) = %d, %v", n, err)
+	}
+	for text, want := range map[string]string{"80k": "80k without its unit: want packets", "x/s": "no whole number", "0/s": "0/s, which is out of range: want 1/s to"} {
+		if n, err := ParseRate(text); n != 0 || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ParseRate(%q) = %d, %v; want %q", text, n, err, want)
+		}
+	}
+}

@@ -22,10 +22,8 @@ const (
 )
 
 const (
-	// MinEntries is the rate of polls per second from which a load counts as one. The report's board
-	// entered the loop 12,069 times a second where it stalled and 2,624 times under LAZY
-	// (kernel-model 6.4), a bounce hundreds of thousands of times; a line that idles, some tens.
-	MinEntries = 1000
+	// MinEntries is the rate of polls per second from which a load counts as one.
+	MinEntries = experiment.MinEntries
 	// InShare is the share of the counted seconds that must be in the band for the whole trial to be:
 	// a wait of X needs X without one sleep and without one full-budget poll (kernel-model 1.6), and
 	// with four seconds in five there is room for waits of several seconds.

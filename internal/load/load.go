@@ -1,5 +1,7 @@
 // Package load keeps one NAPI busy: bounce holds a number of frames in a veth pair by XDP
-// redirection, flood sends frames without a pace, none leaves the machine idle.
+// redirection, flood sends frames without a pace, paced on a schedule, windowed as many as arrive, tcp is a
+// bulk transfer, external watches what comes from elsewhere, none leaves the machine idle. It also
+// steers a load so that the NAPI stays in the band.
 package load
 
 import (
@@ -17,8 +19,14 @@ type Options struct {
 	Threaded bool
 	// Isolate sets the load up in a network namespace of its own, as on a live host.
 	Isolate bool
-	// Spare is a CPU other than the one under test, for what must run beside the load.
+	// Spare is a CPU other than the one under test, for what must run beside the load. Where there is a third
+	// CPU, that is the sender's.
 	Spare int
+	// Device is the real device that External watches.
+	Device string
+	// Preempts: the kernel preempts (rcu.Preemption.Preempts), so that a band controller must not take the
+	// full-budget polls that follow a preemption for too much load.
+	Preempts bool
 }
 
 // The names of a load's devices: frames are sent into sender and received by Device, whose NAPI is
@@ -35,9 +43,12 @@ const etherType = 0x88b5
 // frameLen is the length of a load's frames: the shortest that Ethernet has, without its checksum.
 const frameLen = 60
 
-// frame returns one of the load's frames: broadcast, from a locally administered address.
-func frame() []byte {
-	f := make([]byte, frameLen)
+// headerLen is the length of an Ethernet header, which an MTU doesn't count.
+const headerLen = 14
+
+// frame returns one of the load's frames, of size bytes: broadcast, from a locally administered address.
+func frame(size int) []byte {
+	f := make([]byte, size)
 	copy(f, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0x01, etherType >> 8, etherType & 0xff})
 	return f
 }
@@ -59,4 +70,18 @@ func CPUs(want int, online []int) (test, spare int, err error) {
 	}
 	others := slices.DeleteFunc(slices.Clone(online), func(c int) bool { return c == test })
 	return test, slices.Min(others), nil
+}
+
+// senderCPU returns the CPU for what sends to the NAPI on CPU test: the highest one that is neither that nor the
+// probes' spare, or the spare where there is no third. In softirq mode the NAPI runs where the frames come
+// from: there it is test itself.
+func senderCPU(test, spare int, online []int, threaded bool) int {
+	if !threaded {
+		return test
+	}
+	free := slices.DeleteFunc(slices.Clone(online), func(c int) bool { return c == test || c == spare })
+	if len(free) == 0 {
+		return spare
+	}
+	return slices.Max(free)
 }

@@ -35,8 +35,26 @@ func TestCPUsRefuses(t *testing.T) {
 	}
 }
 
+func TestSenderCPU(t *testing.T) {
+	for _, tt := range []struct {
+		test, spare int
+		online      []int
+		threaded    bool
+		want        int
+	}{
+		{1, 0, []int{0, 1}, true, 0},
+		{1, 0, []int{0, 1}, false, 1},
+		{3, 0, []int{0, 1, 2, 3}, true, 2},
+		{0, 1, []int{0, 1, 5}, true, 5},
+	} {
+		if got := senderCPU(tt.test, tt.spare, tt.online, tt.threaded); got != tt.want {
+			t.Errorf("senderCPU(%d, %d, %v, %v) = %d; want %d", tt.test, tt.spare, tt.online, tt.threaded, got, tt.want)
+		}
+	}
+}
+
 func TestFrame(t *testing.T) {
-	f := frame()
+	f := frame(frameLen)
 	if len(f) != frameLen || f[12] != 0x88 || f[13] != 0xb5 || f[6]&1 != 0 {
 		t.Errorf("frame = % x", f)
 	}

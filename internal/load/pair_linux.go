@@ -25,6 +25,7 @@ type pair struct {
 	socket           int           // AF_PACKET, sends into sender; -1 before it is open
 	stats            *os.File      // the receiver's rx_packets
 	kthread          machine.Thread
+	consume          *consumer // what receives, where it counts and works; nil for others
 }
 
 // newPair makes the pair ready for its first frame: program attached to the receiver, which makes
@@ -52,12 +53,9 @@ func (p *pair) create() error {
 	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = sender, 1, 1
 	v := netlink.NewVeth(attrs)
 	v.PeerName, v.PeerNumTxQueues, v.PeerNumRxQueues = Device, 1, 1
-	err := netlink.LinkAdd(v)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return fmt.Errorf("create a veth pair: this kernel has no veth (CONFIG_VETH, or its module is not loaded): %w", errors.ErrUnsupported)
-	}
+	err := addVeth(v)
 	if err != nil {
-		return fmt.Errorf("create the veth pair %s/%s: %w", sender, Device, err)
+		return err
 	}
 	if p.sender, err = netlink.LinkByName(sender); err != nil {
 		return fmt.Errorf("find %s: %w", sender, err)
@@ -68,14 +66,25 @@ func (p *pair) create() error {
 	return nil
 }
 
-// silence switches IPv6 off on both ends, where the kernel has it: a frame of neighbour discovery
-// would be in the ring before the kthread is bound.
-func (p *pair) silence() error {
-	for _, dev := range []string{sender, Device} {
-		_, err := machine.Write("/proc/sys/net/ipv6/conf/"+dev+"/disable_ipv6", "1") // goes with the device: no undo
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+func addVeth(v *netlink.Veth) error {
+	err := netlink.LinkAdd(v)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("create a veth pair: this kernel has no veth (CONFIG_VETH, or its module is not loaded): %w", errors.ErrUnsupported)
+	}
+	if err != nil {
+		return fmt.Errorf("create the veth pair %s/%s: %w", v.Name, v.PeerName, err)
+	}
+	return nil
+}
+
+func (p *pair) silence() error { return errors.Join(quiet(sender), quiet(Device)) }
+
+// quiet switches IPv6 off on a device, where the kernel has it: a frame of neighbour discovery would be
+// in the ring before the kthread is bound.
+func quiet(dev string) error {
+	_, err := machine.Write("/proc/sys/net/ipv6/conf/"+dev+"/disable_ipv6", "1") // goes with the device: no undo
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
@@ -162,7 +171,12 @@ func (p *pair) open() error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer); err != nil {
 		return fmt.Errorf("enlarge the packet socket's buffer: %w", err)
 	}
-	// Read later from any thread: the file stays with the namespace in which it was opened.
+	return p.openStats()
+}
+
+// openStats opens the receiver's count of packets. It is read later from any thread: the file stays with the
+// namespace in which it was opened.
+func (p *pair) openStats() (err error) {
 	p.stats, err = os.Open("/sys/class/net/" + Device + "/statistics/rx_packets")
 	if err != nil {
 		return fmt.Errorf("open the count of packets: %w", err)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/cilium/ebpf/asm"
 
@@ -12,7 +13,10 @@ import (
 const license = "Dual MIT/GPL"
 
 // What an XDP program returns (include/uapi/linux/bpf.h).
-const xdpDrop = 1
+const (
+	xdpDrop = 1
+	xdpPass = 2
+)
 
 // Offsets in struct xdp_md, which is kernel ABI.
 const (
@@ -53,4 +57,77 @@ func dropProgram(burn int) asm.Instructions {
 		p = append(p, asm.FnKtimeGetNs.Call())
 	}
 	return append(p, asm.Mov.Imm(asm.R0, xdpDrop), asm.Return())
+}
+
+// consumeProgram gives the load's frames to the program in devmap, which runs once they have all been taken
+// from the ring, and drops every other frame.
+func consumeProgram(devmapFD int) asm.Instructions {
+	own := int32(binary.NativeEndian.Uint16([]byte{etherType >> 8, etherType & 0xff}))
+	return asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, xdpData, asm.Word),
+		asm.LoadMem(asm.R3, asm.R1, xdpDataEnd, asm.Word),
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, 14), // an Ethernet header
+		asm.JGT.Reg(asm.R4, asm.R3, "drop"),
+		asm.LoadMem(asm.R5, asm.R2, 12, asm.Half),
+		asm.JNE.Imm(asm.R5, own, "drop"),
+		asm.LoadMapPtr(asm.R1, devmapFD),
+		asm.Mov.Imm(asm.R2, 0),
+		asm.Mov.Imm(asm.R3, xdpDrop), // where the map has no device
+		asm.FnRedirectMap.Call(),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("drop"),
+		asm.Return(),
+	}
+}
+
+// burnRounds bounds how often workProgram looks at the clock. The verifier follows every round, and gives up
+// beyond 8192 open branches (BPF_COMPLEXITY_LIMIT_JMP_SEQ).
+const burnRounds = 4000
+
+// maxWork is the longest work that workProgram does for one frame.
+const maxWork = time.Millisecond
+
+// burnReads is how many readings a round has, so that burnRounds of them last for work: one reading takes 20 ns
+// on a fast machine.
+func burnReads(work time.Duration) int { return 1 + int(work/(burnRounds*10*time.Nanosecond)) }
+
+// workProgram counts a frame in the element 0 of the array, works for as long as work, and drops the frame.
+// XDP runs it when it flushes what was redirected, 16 frames at once or at the end of a poll: what comes
+// during that work is in the ring when the NAPI completes, as with a driver whose packets go up the stack
+// when it completes.
+func workProgram(arrayFD int, work time.Duration) asm.Instructions {
+	const key = -8
+	p := asm.Instructions{
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.R10, key, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, arrayFD),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+	}
+	if work > 0 {
+		p = append(p,
+			asm.FnKtimeGetNs.Call(),
+			asm.Mov.Reg(asm.R6, asm.R0),
+			asm.Add.Imm(asm.R6, int32(min(work, maxWork))),
+			asm.Mov.Imm(asm.R7, 0),
+			asm.FnKtimeGetNs.Call().WithSymbol("burn"))
+		for range burnReads(work) - 1 {
+			p = append(p, asm.FnKtimeGetNs.Call())
+		}
+		p = append(p,
+			asm.JGE.Reg(asm.R0, asm.R6, "out"),
+			asm.Add.Imm(asm.R7, 1),
+			asm.JLT.Imm(asm.R7, burnRounds, "burn"))
+	}
+	return append(p, asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("out"), asm.Return())
+}
+
+// passProgram lets every frame go up the stack.
+func passProgram() asm.Instructions {
+	return asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()}
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,11 +30,46 @@ type Running struct {
 	// Begin and Deadline are the instants between which the load lasts, set by Start.
 	Begin, Deadline rcu.Ktime
 
+	// Receiver says what becomes of the frames, for whoever reads the result; "" where that goes without saying.
+	Receiver string
+
 	options Options
+	online  []int
 	thread  *thread
 	pair    *pair
-	flood   chan error // the flood's result, once it has ended
+	couple  *couple // the pair with two namespaces
+	tcp     *transfer
+	socket  *packetSocket
+	flow    Flow
+	watch   func() (Observation, error)
+	stats   *os.File       // a real device's rx_packets
+	running sync.WaitGroup // what Start started
+	mu      sync.Mutex
+	errs    []error // of what Start started
 	cancel  context.CancelFunc
+}
+
+// Progress returns what the sender has done and how it is set. It may be called from any goroutine.
+func (r *Running) Progress() Progress {
+	if r.tcp != nil && r.tcp.source != nil {
+		_ = r.countSegments() // once the transfer is closed, the last counts stand
+	}
+	return r.flow.Now()
+}
+
+// Watch gives the band controller of a load with band: hold its eyes: read returns what the NAPI has done
+// since some fixed instant, and is called from the controller's goroutine between Start and Stop.
+func (r *Running) Watch(read func() (Observation, error)) { r.watch = read }
+
+// begin runs f in a goroutine that Stop waits for.
+func (r *Running) begin(f func() error) {
+	r.running.Go(func() {
+		if err := f(); err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.errs = append(r.errs, err)
+		}
+	})
 }
 
 // Prepare sets load l up on CPU cpu, up to but without its first frame, so that counters can be
@@ -42,26 +79,36 @@ func Prepare(ctx context.Context, l experiment.Load, cpu int, o Options) (*Runni
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var first func() (*pair, error)
+	var setup func() error
 	switch l.Kind {
 	case experiment.NoLoad:
 		return r, nil
+	case experiment.External:
+		return r, r.external()
 	case experiment.Bounce:
-		first = func() (*pair, error) { return newPair(dropProgram(0), o.Threaded, cpu) }
+		setup = func() (err error) { r.pair, err = newPair(dropProgram(0), o.Threaded, cpu); return err }
 	case experiment.Flood:
-		first = func() (*pair, error) { return newPair(dropProgram(floodBurn), o.Threaded, cpu) }
+		setup = func() (err error) { r.pair, err = newPair(dropProgram(floodBurn), o.Threaded, cpu); return err }
+	case experiment.Paced:
+		setup = r.setupPaced
+	case experiment.Windowed:
+		setup = r.setupWindowed
+	case experiment.TCP:
+		setup = r.setupTCP
 	default:
-		return nil, fmt.Errorf("prepare load %q: want %s, %s or %s", l.Kind, experiment.Bounce, experiment.Flood, experiment.NoLoad)
+		return nil, fmt.Errorf("prepare load %q: want one of %v: %w", l.Kind, experiment.LoadKinds(), errors.ErrUnsupported)
+	}
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	r.thread = newThread()
-	err := r.thread.do(func() (err error) {
+	err := r.thread.do(func() error {
 		if o.Isolate {
 			if err := isolate(); err != nil {
 				return err
 			}
 		}
-		r.pair, err = first()
-		return err
+		return setup()
 	})
 	if err != nil {
 		r.thread.end()
@@ -71,22 +118,45 @@ func Prepare(ctx context.Context, l experiment.Load, cpu int, o Options) (*Runni
 	return r, nil
 }
 
+// check refuses what can't be done with the devices that a load makes, and finds the CPUs.
+func (r *Running) check() (err error) {
+	if r.options.Device != "" {
+		return fmt.Errorf("load %s on %s: what reaches a real device comes from its peer: run napistall load there, and load: {kind: external} here: %w",
+			r.Load.Kind, r.options.Device, errors.ErrUnsupported)
+	}
+	list, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return fmt.Errorf("find the sender's CPU: %w", err)
+	}
+	r.online, err = machine.ParseCPUList(string(list))
+	return err
+}
+
 // Start sends the first frames and sets Begin and Deadline. The load ends by itself at Deadline.
 func (r *Running) Start(ctx context.Context) (err error) {
+	if r.Load.Band != "" && r.watch == nil {
+		return fmt.Errorf("start load %s: nobody counts its polls, which the band controller goes by: %w", r.Load.Kind, errors.ErrUnsupported)
+	}
 	if r.Begin, err = machine.Now(); err != nil {
 		return err
 	}
 	r.Deadline = r.Begin.Add(r.Load.Hold)
+	ctx, r.cancel = context.WithCancel(ctx)
 	switch r.Load.Kind {
 	case experiment.Bounce:
 		err = r.thread.do(r.startBounce)
 	case experiment.Flood:
-		ctx, r.cancel = context.WithCancel(ctx)
-		r.flood = make(chan error, 1)
-		go func() { r.flood <- r.runFlood(ctx) }()
+		r.begin(func() error { return r.runFlood(ctx) })
+	case experiment.Paced, experiment.Windowed:
+		r.begin(func() error { return r.sendFrames(ctx) })
+	case experiment.TCP:
+		err = r.startTCP(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("start load %s: %w", r.Load.Kind, err)
+	}
+	if r.Load.Band != "" {
+		r.begin(func() error { return r.steer(ctx) })
 	}
 	return nil
 }
@@ -109,7 +179,7 @@ func (r *Running) startBounce() error {
 		}
 		defer func() { _ = machine.Pin(0, home...) }() // it was there before; the CPU can only have gone offline
 	}
-	f := frame()
+	f := frame(frameLen)
 	for range r.Load.Inflight {
 		if err := r.pair.send(f); err != nil {
 			return err
@@ -141,7 +211,7 @@ func (r *Running) runFlood(ctx context.Context) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, floodNice); err != nil {
 		return fmt.Errorf("lower the sender's priority: %w", err)
 	}
-	f := frame()
+	f := frame(frameLen)
 	for ctx.Err() == nil {
 		now, err := machine.Now()
 		if err != nil || now >= r.Deadline {
@@ -159,11 +229,15 @@ func (r *Running) runFlood(ctx context.Context) error {
 // Packets returns how many packets the device under test has received, redirected and dropped ones
 // included: veth counts every frame that its poll takes from the ring. 0 without a load.
 func (r *Running) Packets() (uint64, error) {
-	if r.pair == nil {
+	stats := r.stats
+	if r.pair != nil {
+		stats = r.pair.stats
+	}
+	if stats == nil {
 		return 0, nil
 	}
 	b := make([]byte, 32)
-	n, err := r.pair.stats.ReadAt(b, 0)
+	n, err := stats.ReadAt(b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, fmt.Errorf("count packets: %w", err)
 	}
@@ -186,19 +260,41 @@ func (r *Running) left() time.Duration {
 // Stop ends the load and removes its devices. On a kernel that stalls it can take until Deadline:
 // exchanging the program and removing a device both wait for what the load holds up.
 func (r *Running) Stop() error {
-	if r.thread == nil {
-		return nil
-	}
-	var errs []error
 	if r.cancel != nil {
 		r.cancel()
-		errs = append(errs, <-r.flood)
+	}
+	r.running.Wait()
+	r.mu.Lock()
+	errs := r.errs
+	r.errs = nil
+	r.mu.Unlock()
+	if r.stats != nil {
+		errs = append(errs, r.stats.Close())
+		r.stats = nil
+	}
+	if r.thread == nil {
+		return errors.Join(errs...)
 	}
 	if r.Load.Kind == experiment.Bounce && r.left() > 0 {
 		errs = append(errs, r.thread.do(func() error { return r.pair.attach("drop", dropProgram(0)) }))
 	}
-	errs = append(errs, r.thread.do(r.pair.remove))
+	errs = append(errs, r.thread.do(r.remove))
 	r.thread.end()
 	r.thread = nil
 	return errors.Join(errs...)
+}
+
+// remove takes the devices away, on the load's thread.
+func (r *Running) remove() error {
+	var errs []error
+	if r.socket != nil {
+		errs = append(errs, r.socket.close())
+	}
+	if r.tcp != nil {
+		errs = append(errs, r.tcp.close())
+	}
+	if r.couple != nil {
+		return errors.Join(append(errs, r.couple.remove())...)
+	}
+	return errors.Join(append(errs, r.pair.remove())...)
 }

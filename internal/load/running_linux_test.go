@@ -37,6 +37,12 @@ func TestLoads(t *testing.T) {
 		{"bounce in softirq", experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: hold}, false},
 		{"flood", experiment.Load{Kind: experiment.Flood, Hold: hold}, true},
 		{"flood in softirq", experiment.Load{Kind: experiment.Flood, Hold: hold}, false},
+		{"paced", experiment.Load{Kind: experiment.Paced, Rate: 2000, Batch: 4, Size: 60, Hold: hold}, true},
+		{"paced in softirq", experiment.Load{Kind: experiment.Paced, Rate: 2000, Batch: 1, Size: 1514, Hold: hold}, false},
+		{"windowed", experiment.Load{Kind: experiment.Windowed, Window: 8, Size: 60, Hold: hold}, true},
+		{"windowed in softirq", experiment.Load{Kind: experiment.Windowed, Window: 8, Size: 60, Hold: hold}, false},
+		{"tcp", experiment.Load{Kind: experiment.TCP, Window: 16, Size: 1514, Hold: hold}, true},
+		{"tcp at a rate in softirq", experiment.Load{Kind: experiment.TCP, Window: 16, Rate: 1000, Size: 576, Hold: hold}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := Prepare(t.Context(), tt.load, test, Options{Threaded: tt.threaded, Isolate: true, Spare: spare})
@@ -66,7 +72,7 @@ func checkLoad(t *testing.T, r *Running, threaded bool) {
 			t.Errorf("%s may run on %v, %v; want %d", r.Thread.Comm, cpus, err, r.CPU)
 		}
 	}
-	if n := packets(t, r); n != 0 {
+	if n := received(t, r); n != 0 {
 		t.Errorf("%d packets before the start; want 0", n)
 	}
 	if err := r.Start(t.Context()); err != nil {
@@ -76,9 +82,9 @@ func checkLoad(t *testing.T, r *Running, threaded bool) {
 		t.Errorf("the load lasts %v; want %v", got, r.Load.Hold)
 	}
 	want := uint64(r.Load.Inflight + 1) // it goes on by itself: more than were put in
-	for packets(t, r) < want && r.left() > 0 {
+	for received(t, r) < want && r.left() > 0 {
 	}
-	if n := packets(t, r); n < want {
+	if n := received(t, r); n < want {
 		t.Errorf("%d packets when the load ended; want %d", n, want)
 	}
 	if l, err := netlink.LinkByName(Device); err == nil {
@@ -86,7 +92,7 @@ func checkLoad(t *testing.T, r *Running, threaded bool) {
 	}
 }
 
-func packets(t *testing.T, r *Running) uint64 {
+func received(t *testing.T, r *Running) uint64 {
 	t.Helper()
 	n, err := r.Packets()
 	if err != nil {
@@ -142,7 +148,7 @@ func TestNoLoad(t *testing.T) {
 }
 
 func TestPrepareRefuses(t *testing.T) {
-	if _, err := Prepare(t.Context(), experiment.Load{Kind: "storm"}, 1, Options{}); err == nil || !strings.Contains(err.Error(), "want bounce, flood or none") {
+	if _, err := Prepare(t.Context(), experiment.Load{Kind: "storm"}, 1, Options{}); err == nil || !strings.Contains(err.Error(), "want one of [bounce") {
 		t.Errorf("Prepare of an unknown load: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

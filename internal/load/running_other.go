@@ -21,6 +21,7 @@ type Running struct {
 	Ifindex         int
 	Thread          machine.Thread
 	Begin, Deadline rcu.Ktime
+	Receiver        string
 }
 
 // Prepare returns an error matching errors.ErrUnsupported: NAPI is Linux's.
@@ -34,5 +35,16 @@ func (r *Running) Start(context.Context) error { return errors.ErrUnsupported }
 // Packets is never reached: there is no Running outside Linux.
 func (r *Running) Packets() (uint64, error) { return 0, errors.ErrUnsupported }
 
+// Progress is never reached: there is no Running outside Linux.
+func (r *Running) Progress() Progress { return Progress{} }
+
+// Watch is never reached: there is no Running outside Linux.
+func (r *Running) Watch(func() (Observation, error)) {}
+
 // Stop is never reached: there is no Running outside Linux.
 func (r *Running) Stop() error { return errors.ErrUnsupported }
+
+// Send returns an error matching errors.ErrUnsupported.
+func Send(context.Context, Stream) (Sent, error) {
+	return Sent{}, fmt.Errorf("send packets on %s: it is done by Linux's packet sockets: %w", runtime.GOOS, errors.ErrUnsupported)
+}

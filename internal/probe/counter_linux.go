@@ -76,6 +76,20 @@ func (c *Counter) Read() (experiment.Counters, error) {
 	return n, nil
 }
 
+// Band returns the counts that a NAPI's band is judged by, since the Counter was made, and nothing else: it is cheap
+// enough for several times a second, and may be called concurrently with Read.
+func (c *Counter) Band() (experiment.Counters, error) {
+	var n experiment.Counters
+	if c.polls != nil {
+		traced, err := c.polls.read()
+		if err != nil {
+			return n, err
+		}
+		n.Traced, n.Polls, n.FullPolls = true, traced.Polls, traced.Full
+	}
+	return n, c.countThread(&n)
+}
+
 func (c *Counter) total() (experiment.Counters, error) {
 	var n experiment.Counters
 	return n, errors.Join(c.countPolls(&n), c.countThread(&n), c.countCPU(&n))
