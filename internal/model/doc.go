@@ -70,9 +70,10 @@
 //	StepCondResched  cond_resched                               likewise, and only if it is more than a constant
 //	StepBHDisable    local_bh_disable of a repoll
 //
-// Hard interrupts are atomic, with irq_exit and its preemption check; the softirqs that irq_exit runs are
-// micro-steps in a frame on top of the task (StepNetRX…, StepRCUCore), after which the preemption check follows.
-// Within a frame other hard interrupts nest. A note of a quiescent state, the pick and the switch in __schedule are
+// Hard interrupts are atomic, with irq_exit, the RCU_SOFTIRQ that it runs, and its preemption check; so is the
+// RCU_SOFTIRQ that local_bh_enable runs. In softirq mode, where NET_RX polls, softirqs are micro-steps in a frame
+// on top of the task (StepNetRX…, StepRCUCore, StepSoftirqEnd), after which the preemption check follows; other hard
+// interrupts nest in it. A note of a quiescent state, the pick and the switch in __schedule are
 // one step, as interrupts are off there. Everything on CPU 1 from one sleep to the next is one step.
 //
 // # Scheduler

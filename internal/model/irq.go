@@ -10,10 +10,14 @@ func (m *Model) irqEnter(s *State) {
 // irqExit is irq_exit on CPU 0 and the return from the interrupt (kernel/softirq.c: __irq_exit_rcu; kernel/entry/common.c:
 // raw_irqentry_exit_cond_resched; [6.12] arm64's own code): softirqs run unless BH is off or they run already.
 func (m *Model) irqExit(s *State) Effects {
-	if s.pend != 0 && !s.bhOff() {
-		return m.beginFrame(s, frIRQ)
+	if s.pend == 0 || s.bhOff() {
+		return m.irqReturn(s)
 	}
-	return m.irqReturn(s)
+	if m.threaded {
+		f := m.softirq(s, frIRQ)
+		return f | m.irqReturn(s)
+	}
+	return m.beginFrame(s, frIRQ)
 }
 
 // irqReturn goes back to what was interrupted: user mode honours either flag; the kernel is preempted only where there are
@@ -60,7 +64,7 @@ func (m *Model) houseTick(s *State) Outcome {
 	}
 	o.Effects = m.checkStall(s, 1)
 	if m.pending(s, 1) {
-		o.Effects |= m.core(s, 1)
+		o.Effects |= m.core(s, 1, frIRQ)
 	}
 	return o
 }

@@ -70,7 +70,7 @@ func (m *Model) napiStep(s *State, n int) Outcome {
 		o.Step = StepBHEnable
 		if s.pend != 0 {
 			s.pc = pcBHCheck
-			o.Effects = m.beginFrame(s, frBH)
+			o.Effects = m.softirq(s, frBH)
 			break
 		}
 		o.Effects = m.bhCheck(s)

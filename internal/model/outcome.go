@@ -55,7 +55,7 @@ const (
 	StepNetRXPoll                   // net_rx_action: the driver's poll
 	StepNetRXComplete               // net_rx_action: napi_complete_done
 	StepNetRXUnmask                 // net_rx_action: the driver unmasks
-	StepRCUCore                     // rcu_core
+	StepRCUCore                     // rcu_core, in softirq mode; else it belongs to the step that led to it (EffCore)
 	StepSoftirqEnd                  // handle_softirqs: restart, or leave
 	StepRunKsoftirqd                // run_ksoftirqd
 	StepKworker                     // process_one_work: flush_backlog
@@ -136,7 +136,7 @@ const (
 	EffLine                            // the device's interrupt is now pending
 	EffDrop                            // packets found the ring full; Outcome.N of them
 	EffStamp                           // last_qs := jiffies
-	EffSoftirq                         // a softirq frame began, or ksoftirqd's
+	EffSoftirq                         // softirqs ran; in softirq mode: a frame began, or ksoftirqd's
 	EffNetRX                           // net_rx_action began
 	EffSqueeze                         // net_rx_action left work over
 	EffKsoftirqd                       // ksoftirqd was woken
@@ -174,6 +174,7 @@ const (
 	EffTimer0 // probe 0 sleeps until ProbeWake(0)
 	EffTimer1
 	EffTimer2
+	EffCore // rcu_core ran on CPU 0
 
 	effEnd
 )
@@ -192,7 +193,7 @@ var effectNames = [...]string{
 	"softirq", "net-rx", "squeeze", "ksoftirqd", "full", "lazy", "promote", "resched-ipi", "gp-start", "gp-end", "fqs-timer", "urgent",
 	"heavy", "resched", "notice", "qs-note", "qs0", "qs1", "exp-start", "exp-end", "exp-ipi", "exp-wanted", "exp-qs", "tasks-qs",
 	"stall-self", "stall-other", "stall-exp", "work", "callbacks", "wait0", "wait1", "wait2", "done0", "done1", "done2", "timer0",
-	"timer1", "timer2",
+	"timer1", "timer2", "rcu-core",
 }
 
 // String lists the set's names.

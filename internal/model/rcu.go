@@ -134,10 +134,14 @@ func (m *Model) pending(s *State, cpu int) bool {
 
 // core is rcu_core on cpu in RCU_SOFTIRQ: the deferred expedited report, then rcu_check_quiescent_state, then callbacks:
 // [7.3] those that an expedited grace period released, a grace period for new ones, and rcu_do_batch for the ready ones.
-func (m *Model) core(s *State, cpu int) Effects {
+// frame is who runs softirqs.
+func (m *Model) core(s *State, cpu int, frame uint8) Effects {
 	var f Effects
-	if cpu == 0 && s.rcu[0]&rExp != 0 {
-		f = m.deferred(s)
+	if cpu == 0 {
+		f = EffCore
+		if s.rcu[0]&rExp != 0 {
+			f |= m.deferred(s, frame)
+		}
 	}
 	f |= m.notice(s, cpu)
 	if s.rcu[cpu]&(rNeeds|rNoQS) == rNeeds && !m.broken(BreakCoreReport) {
@@ -161,9 +165,9 @@ func (m *Model) core(s *State, cpu int) Effects {
 // (__local_bh_enable_ip), so that there PREEMPT_RCU only sets need_resched, and others do nothing. In this the
 // model follows the kernel's code rather than the row on RCU_SOFTIRQ in section 4.3 of the facts, which is
 // right for interrupt exit and ksoftirqd.
-func (m *Model) deferred(s *State) Effects {
+func (m *Model) deferred(s *State, frame uint8) Effects {
 	switch {
-	case m.preemptCount && s.frame != frBH:
+	case m.preemptCount && frame != frBH:
 		return m.reportExp(s)
 	case m.preemptRCU:
 		return m.setFull(s, false)

@@ -1,5 +1,12 @@
 package model
 
+// softirq is handle_softirqs while a NAPI thread polls: there is only RCU_SOFTIRQ to run, in microseconds and without
+// raising anything, so that it is one step with what led to it.
+func (m *Model) softirq(s *State, kind uint8) Effects {
+	s.pend = 0
+	return EffSoftirq | m.core(s, 0, kind)
+}
+
 // beginFrame is the start of a round of handle_softirqs (kernel/softirq.c): it takes all pending vectors.
 func (m *Model) beginFrame(s *State, kind uint8) Effects {
 	s.frame = kind
@@ -46,7 +53,7 @@ func (m *Model) softirqStep(s *State, n int) Outcome {
 		o.Step = StepRCUCore
 		s.todo = 0
 		s.fpc = fpEnd
-		o.Effects = m.core(s, 0)
+		o.Effects = m.core(s, 0, s.frame)
 	case fpEnd:
 		o.Step = StepSoftirqEnd
 		o.Effects = m.frameEnd(s)
