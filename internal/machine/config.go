@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ func readConfig(s Source, release string) config {
 		{"proc/config.gz", "/proc/config.gz"},
 		{"boot/config-" + release, "/boot/config-" + release},
 	} {
-		b, err := os.ReadFile(s.path(c.path))
+		b, err := s.read(c.path)
 		if err != nil {
 			continue
 		}

@@ -5,8 +5,6 @@ package machine
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,7 +18,8 @@ import (
 type Facts struct {
 	Release, Version, Arch string
 	Preempt                rcu.Preemption
-	Dynamic                bool // PREEMPT_DYNAMIC
+	Models                 []rcu.Preemption // what Preempt can be by the evidence; more than one when it is unknown
+	Dynamic                bool             // PREEMPT_DYNAMIC
 	Flavor                 rcu.Flavor
 	HZ                     int   // ticks per second
 	Online                 []int // CPUs, ascending
@@ -34,31 +33,6 @@ type Facts struct {
 	Unknown                []string
 }
 
-// A Source says where Read finds a machine. Its zero value is the running one.
-type Source struct {
-	// Root is where the machine's /proc, /sys and /boot lie. Default "/".
-	Root string
-	// Kmsg is the boot log's text, without which no boot line is evidence.
-	Kmsg string
-}
-
-func (s Source) path(p string) string {
-	root := s.Root
-	if root == "" {
-		root = "/"
-	}
-	return filepath.Join(root, p)
-}
-
-// text returns the file's content without the white space around it, or "" when it can't be read.
-func (s Source) text(p string) string {
-	b, err := os.ReadFile(s.path(p))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
-
 // Read returns what the machine at s says about itself. Sources that are missing leave their field
 // unknown; sources that contradict each other are both in the evidence. It returns an error only when
 // s is no Linux machine at all.
@@ -67,7 +41,7 @@ func Read(s Source) (Facts, error) {
 	u := s.uname()
 	f.Release, f.Version, f.Arch = u.release, u.version, u.machine
 	if f.Release == "" {
-		return f, fmt.Errorf("read the kernel's release: %s is missing", s.path("proc/sys/kernel/osrelease"))
+		return f, fmt.Errorf("read the kernel's release: %s is missing", s.name("proc/sys/kernel/osrelease"))
 	}
 	f.missing(f.Arch == "", "arch")
 	f.Cmdline = s.text("proc/cmdline")
@@ -91,11 +65,6 @@ func (s Source) stacks() bool {
 		return s.text("proc/2/stack") != ""
 	}
 	return s.exists("proc/self/stack")
-}
-
-func (s Source) exists(p string) bool {
-	_, err := os.Stat(s.path(p))
-	return err == nil
 }
 
 func (f *Facts) missing(is bool, name string) {

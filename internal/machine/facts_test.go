@@ -63,7 +63,7 @@ func TestReadWholeMachine(t *testing.T) {
 	}
 	want := Facts{
 		Release: "6.12.117", Version: "#1 SMP Mon Nov 30 15:17:45 UTC 2026", Arch: "x86_64",
-		Preempt: rcu.None, Flavor: rcu.Sched, HZ: 250, Online: []int{0, 1}, Cmdline: "console=ttyS0 panic=0",
+		Preempt: rcu.None, Models: []rcu.Preemption{rcu.None}, Flavor: rcu.Sched, HZ: 250, Online: []int{0, 1}, Cmdline: "console=ttyS0 panic=0",
 		ClockSource: "tsc", StallSec: 3, Stacks: true, Config: []string{"CONFIG_HZ=250", "CONFIG_PREEMPT_NONE=y"},
 		Evidence: []string{
 			"hz: /proc/config.gz says CONFIG_HZ=250",
@@ -131,11 +131,25 @@ func TestPreempt(t *testing.T) {
 			files: map[string]string{"boot/config-1": "CONFIG_PREEMPT_NONE=y\n", "proc/sys/kernel/version": "#0 SMP PREEMPT x"}},
 		{name: "config of another kernel", want: rcu.None, says: "contradiction: RCU's flavor leaves full, lazy, rt",
 			files: map[string]string{"boot/config-1": "CONFIG_PREEMPT_NONE=y\n", "proc/9/comm": "rcu_preempt"}},
+		{name: "backtrace of a static kernel", want: rcu.Voluntary, says: "a backtrace in the kernel log says VOLUNTARY",
+			kmsg:  "CPU: 1 UID: 0 PID: 88 Comm: napi/lan0-67 Not tainted 7.2.13-armmp #1 VOLUNTARY \n",
+			files: map[string]string{"proc/sys/kernel/version": "#1 SMP Debian"}},
+		{name: "backtrace of a dynamic kernel, the newest", want: rcu.Lazy, dynamic: true,
+			kmsg: "CPU: 0 UID: 0 PID: 1 Comm: a Not tainted 6.18.2 #1 PREEMPT(none)\n[    9.1] CPU: 0 UID: 0 PID: 1 Comm: b c Tainted: G W 6.18.2 #2-Debian PREEMPT(lazy)\n"},
+		{name: "dynamic 7.x has no none where there is lazy", says: "unknown, one of full, lazy", dynamic: true,
+			files: map[string]string{"proc/sys/kernel/version": "#1 SMP PREEMPT_DYNAMIC", "proc/sys/kernel/arch": "x86_64", release: "7.3.4-amd64"}},
+		{name: "dynamic 6.x may have", says: "unknown, one of none, voluntary, full, lazy", dynamic: true,
+			files: map[string]string{"proc/sys/kernel/version": "#1 SMP PREEMPT_DYNAMIC", "proc/sys/kernel/arch": "x86_64", release: "6.18.4"}},
 		{name: "dynamic none has rcu_preempt", want: rcu.None, dynamic: true,
 			files: map[string]string{"boot/config-1": "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_PREEMPT_NONE=y\n", "proc/9/comm": "rcu_preempt"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.files[release] = "1"
+			if tt.files == nil {
+				tt.files = map[string]string{}
+			}
+			if tt.files[release] == "" {
+				tt.files[release] = "1"
+			}
 			s := tree(t, tt.files)
 			s.Kmsg = tt.kmsg
 			f, err := Read(s)

@@ -20,9 +20,11 @@ func (f *Facts) readPreempt(s Source, conf config) {
 	flavor := s.flavor()
 	f.Flavor = flavor
 	f.missing(flavor == "", "flavor")
-	clues := []clue{debugfsClue(s), bootLineClue(s.Kmsg), configClue(conf, f.Cmdline), versionClue(f.Version)}
+	clues := []clue{
+		debugfsClue(s), bootLineClue(s.Kmsg), dumpClue(s.Kmsg), configClue(conf, f.Cmdline), versionClue(f.Version),
+	}
 	dynamic := slices.ContainsFunc(clues, func(c clue) bool { return c.dynamic })
-	clues = append(clues, flavorClue(flavor, dynamic))
+	clues = append(clues, flavorClue(flavor, dynamic), releaseClue(f.Release, f.Arch, dynamic))
 	f.weigh(slices.DeleteFunc(clues, func(c clue) bool { return c.source == "" }))
 }
 
@@ -39,6 +41,9 @@ func (f *Facts) weigh(clues []clue) {
 			continue
 		}
 		left = both
+	}
+	if len(clues) > 0 {
+		f.Models = left
 	}
 	switch {
 	case len(left) == 1:
@@ -81,6 +86,27 @@ func bootLineClue(kmsg string) clue {
 		return clue{}
 	}
 	return clue{"the boot log", m[0], []rcu.Preemption{p}, true}
+}
+
+// dumpHead is the first line of a backtrace, which has named the model behind the version since 6.13 or
+// so: "CPU: 1 UID: 0 PID: 88 Comm: napi/lan0-67 Not tainted 7.2.13-armmp #1 VOLUNTARY".
+var dumpHead = regexp.MustCompile(`(?m)^.*CPU: \d+ .*PID: \d+ Comm: .* #\d\S* (NONE|VOLUNTARY|PREEMPTLAZY|PREEMPT|PREEMPT_RT|PREEMPT\((none|voluntary|full|lazy)\))\s*$`)
+
+// dumpClue reads the model in a backtrace of the log, the newest: it was in force then.
+func dumpClue(kmsg string) clue {
+	all := dumpHead.FindAllStringSubmatch(kmsg, -1)
+	if all == nil {
+		return clue{}
+	}
+	word, dynamic := all[len(all)-1][1], all[len(all)-1][2]
+	c := clue{source: "a backtrace in the kernel log", says: word, dynamic: dynamic != ""}
+	static := map[string]rcu.Preemption{"NONE": rcu.None, "VOLUNTARY": rcu.Voluntary, "PREEMPT": rcu.Full, "PREEMPTLAZY": rcu.Lazy, "PREEMPT_RT": rcu.RT}
+	if c.dynamic {
+		c.models = []rcu.Preemption{rcu.Preemption(dynamic)}
+	} else {
+		c.models = []rcu.Preemption{static[word]}
+	}
+	return c
 }
 
 // dynamicModels are those that a PREEMPT_DYNAMIC kernel can follow; which of them depends on the
@@ -177,6 +203,27 @@ func flavorClue(flavor rcu.Flavor, dynamic bool) clue {
 		return clue{}
 	}
 	return c
+}
+
+// releaseClue: since 7dadeaa6e851 (7.0), preempt= takes none and voluntary only on architectures without
+// lazy preemption, and PREEMPT_DYNAMIC kernels of the others can follow only these two.
+func releaseClue(release, arch string, dynamic bool) clue {
+	v, ok := ParseRelease(release)
+	if !ok || !dynamic || v.Less(Release{7, 0, 0}) || !lazyArch(arch) {
+		return clue{}
+	}
+	return clue{"the release", release + " on " + arch + ", where preempt= is full or lazy", []rcu.Preemption{rcu.Full, rcu.Lazy}, true}
+}
+
+// lazyArch reports whether a 7.x kernel has lazy preemption on the architecture with this uname -m
+// (ARCH_HAS_PREEMPT_LAZY in arch/*/Kconfig of 7.3).
+func lazyArch(machine string) bool {
+	for _, prefix := range []string{"x86_64", "i386", "i686", "aarch64", "riscv", "s390", "ppc", "loongarch"} {
+		if strings.HasPrefix(machine, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // flavor finds the grace-period kthread, else what RCU called itself in the boot log.

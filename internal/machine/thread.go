@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,17 +22,17 @@ type Thread struct {
 // Threads returns the processes and kernel threads whose comm begins with prefix, by pid. One that
 // ends while the list is read is left out.
 func (s Source) Threads(prefix string) ([]Thread, error) {
-	dirs, err := os.ReadDir(s.path("proc"))
+	dirs, err := s.list("proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
 	var found []Thread
 	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
+		pid, err := strconv.Atoi(d)
 		if err != nil {
 			continue
 		}
-		comm := s.text(filepath.Join("proc", d.Name(), "comm"))
+		comm := s.text(path.Join("proc", d, "comm"))
 		if comm != "" && strings.HasPrefix(comm, prefix) {
 			found = append(found, Thread{pid, comm})
 		}
@@ -49,7 +49,7 @@ type Usage struct {
 
 // Usage returns the usage of thread pid.
 func (s Source) Usage(pid int) (Usage, error) {
-	status, err := os.ReadFile(s.path(fmt.Sprintf("proc/%d/status", pid)))
+	status, err := s.read(fmt.Sprintf("proc/%d/status", pid))
 	if err != nil {
 		return Usage{}, fmt.Errorf("read a thread's switches: %w", err)
 	}
@@ -57,7 +57,7 @@ func (s Source) Usage(pid int) (Usage, error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("read the switches of thread %d: %w", pid, err)
 	}
-	sched, err := os.ReadFile(s.path(fmt.Sprintf("proc/%d/schedstat", pid)))
+	sched, err := s.read(fmt.Sprintf("proc/%d/schedstat", pid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return u, nil
 	}

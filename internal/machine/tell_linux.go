@@ -1,0 +1,131 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Tell reads the running machine and passes each answer to emit, what waits for nobody first. What comes
+// after takes RTNL, and so waits for whoever holds it: call it in a process that may hang (Helper).
+func Tell(emit func(Part) error) error {
+	kmsg := kernelLog()
+	s := Source{Kmsg: kmsg}
+	if err := s.tellFiles(emit); err != nil {
+		return err
+	}
+	if err := emit(Part{Kmsg: &kmsg}); err != nil {
+		return err
+	}
+	if err := emit(Part{Begins: "network devices in sysfs"}); err != nil {
+		return err
+	}
+	devices, err := s.Devices()
+	if err != nil {
+		return err
+	}
+	var failed error
+	tell := func(p Part) {
+		if failed == nil {
+			failed = emit(p)
+		}
+	}
+	for _, d := range devices {
+		tell(Part{Device: &d})
+	}
+	tell(Part{Begins: "NAPI instances, drivers and coalescing over netlink"})
+	seen := map[int]bool{}
+	err = askDevices(devices, func(d Device) {
+		tell(Part{Device: &d})
+		for _, n := range d.NAPIs {
+			if n.IRQ != nil && !seen[*n.IRQ] {
+				seen[*n.IRQ] = true
+				irq := s.IRQ(*n.IRQ)
+				tell(Part{IRQ: &irq})
+			}
+		}
+		tell(Part{Begins: "NAPI instances, drivers and coalescing over netlink"})
+	})
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	tell(Part{Netlink: &why})
+	return failed
+}
+
+// kernelLog returns the text of the kernel's log buffer, or "" to somebody without the right (CAP_SYSLOG
+// where kernel.dmesg_restrict is 1).
+func kernelLog() string {
+	size, err := unix.Klogctl(unix.SYSLOG_ACTION_SIZE_BUFFER, nil)
+	if err != nil || size <= 0 {
+		return ""
+	}
+	b := make([]byte, min(size, maxFile))
+	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)
+	if err != nil {
+		return ""
+	}
+	return string(b[:n])
+}
+
+// A Beat is a line of a helper that measures. Exactly one field is set.
+type Beat struct {
+	Begin *Wait  `json:"begin,omitempty"`
+	End   *Wait  `json:"end,omitempty"`
+	Polls *Polls `json:"polls,omitempty"`
+	Why   string `json:"why,omitempty"` // it can't
+}
+
+// TellGracePeriods waits for one grace period after the other, with pauses of a second, as long as emit takes
+// them. Each wait is a membarrier, which nothing can interrupt: call it in a process that may hang.
+func TellGracePeriods(emit func(Beat) error) error {
+	const global = 1 // MEMBARRIER_CMD_GLOBAL, 4.3
+	for next := time.Now(); ; next = next.Add(time.Second) {
+		time.Sleep(time.Until(next))
+		if err := emit(Beat{Begin: &Wait{}}); err != nil {
+			return err
+		}
+		start := time.Now()
+		if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0); errno != 0 {
+			return emit(Beat{Why: fmt.Sprintf("membarrier: %v (CONFIG_MEMBARRIER, and no nohz_full=)", errno)})
+		}
+		if err := emit(Beat{End: &Wait{Took: time.Since(start)}}); err != nil {
+			return err
+		}
+	}
+}
+
+// TellTurns measures for each of cpus how long a thread of ours waits until it runs there: moving itself
+// returns when it does. A CPU that never lets it run keeps the thread for as long.
+func TellTurns(cpus []int, emit func(Beat) error) error {
+	done := make(chan Beat)
+	for _, cpu := range cpus {
+		if err := emit(Beat{Begin: &Wait{CPU: &cpu}}); err != nil {
+			return err
+		}
+		go func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			start := time.Now()
+			if err := Pin(0, cpu); err != nil {
+				done <- Beat{Why: err.Error()}
+				return
+			}
+			done <- Beat{End: &Wait{CPU: &cpu, Took: time.Since(start)}}
+		}()
+	}
+	var err error
+	for range cpus {
+		b := <-done
+		if e := emit(b); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// errNotHere is about tracing where it would do harm.
+var errNotHere = errors.New("enabling a tracepoint patches code, for which 32-bit arm stops every CPU (patch_text, stop_machine): one that a thread holds would keep all standing")
