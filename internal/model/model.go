@@ -25,6 +25,7 @@ type Model struct {
 	expFrees     bool // an expedited grace period releases callbacks
 	expUrgent    bool // an expedited IPI sets rcu_urgent_qs under PREEMPT_RCU, too
 	hrtick       bool
+	alone        bool // nobody can ever compete with the NAPI thread
 
 	// Where the thread goes from local_bh_enable, the periodic report and cond_resched. Index: repoll | busy<<1.
 	afterBH, afterQS, afterCond [4]uint8
@@ -49,6 +50,7 @@ func New(cfg Config) (*Model, error) {
 	m.build()
 	m.wire()
 	m.progs = m.compile()
+	m.alone = m.threaded && !cfg.User && !m.uses(Work) && !(cfg.Backlog && m.uses(Flush))
 	m.layout = m.newLayout()
 	return m, nil
 }

@@ -1,9 +1,6 @@
 package model
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // layout is how wide the fields of a Key are that depend on the Config. The rest of a Key is fixed: a first word of
 // what nearly every step changes, then what RCU keeps for each CPU.
@@ -28,11 +25,10 @@ func (m *Model) newLayout() layout {
 		if program[0] != End {
 			l.probes = p + 1
 		}
-		has := func(op Op) bool { return slices.Contains(program[:], op) }
-		l.hot = l.hot || has(CallHot)
-		l.barrier = l.barrier || has(Barrier)
-		l.callbacks = l.callbacks || l.hot || l.barrier || has(Call) || !m.normalWake && (has(SyncRCU) || has(SyncNet))
 	}
+	l.hot = m.uses(CallHot)
+	l.barrier = m.uses(Barrier)
+	l.callbacks = l.hot || l.barrier || m.uses(Call) || !m.normalWake && (m.uses(SyncRCU) || m.uses(SyncNet))
 	l.work = uint(l.probes)
 	l.bits = m.measure(l)
 	return l

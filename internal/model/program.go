@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // An Op is one thing that a probe does, and waits for.
 type Op uint8
@@ -114,6 +117,16 @@ func (m *Model) compile() [MaxProbes]Program {
 		out[p] = Of(ops...)
 	}
 	return out
+}
+
+// uses reports whether some probe's program has op.
+func (m *Model) uses(op Op) bool {
+	for p := range m.progs {
+		if slices.Contains(m.progs[p][:], op) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkPrograms refuses programs that deadlock by themselves or that two probes can't run at once.

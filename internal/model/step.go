@@ -159,7 +159,7 @@ func (m *Model) aged(s *State) Events {
 	if s.cpu&cStampOld == 0 && m.stamps(s) {
 		e |= set(AgeStamp)
 	}
-	if s.cpu&cSliceOver == 0 && s.curr != Idle && s.curr != Kworker {
+	if s.cpu&cSliceOver == 0 && s.curr != Idle && s.curr != Kworker && !m.alone {
 		e |= set(AgeSlice)
 	}
 	if !m.threaded && s.frame != 0 {
