@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 (Linux's, not Node.js's), on any kernel, with no special hardware.
 
 Exit status: 0 done, 1 napistall failed, 2 wrong usage or experiment text, 3 an expectation was not
-met or parse found something, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
+met or parse or doctor found something, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
 		Version:       agent.Version(),
 		Args:          usageArgs(cobra.NoArgs),
 		SilenceErrors: true,
@@ -58,7 +58,7 @@ met or parse found something, 69 not possible on this machine, 130 interrupted (
 		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
 		return noEmptyFlag(cmd)
 	}
-	root.AddCommand(newRun(), newReport(), newParse(), newKernel(), newMan())
+	root.AddCommand(newRun(), newReport(), newParse(), newDoctor(), newKernel(), newMan())
 	return root
 }
 

@@ -20,6 +20,7 @@ type Survey struct {
 	// Isolated are the CPUs that isolcpus= or nohz_full= keep for others: nobody watches there.
 	Isolated []int
 	Root     bool // it was read by root
+	Copies   bool // it was read from copies of its files: there was nobody to ask or to watch
 	// Netlink says why the netdev family did not tell the NAPI instances; "" when it did.
 	Netlink string
 	// Cut names what had not answered when the time was up; "" when everything had.
@@ -170,7 +171,7 @@ const maxCPU = 65535
 func (s Source) survey() (Survey, error) {
 	var v Survey
 	err := s.tellFiles(func(p Part) error { v.Add(p); return nil })
-	v.Netlink = "no answer in the files"
+	v.Copies, v.Netlink = true, "no answer in copies of files"
 	return v, err
 }
 
