@@ -15,7 +15,7 @@ CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsl
 # A program built with the race detector sleeps for a second when it ends; the scripts start many.
 export GORACE = atexit_sleep_ms=0
 
-.PHONY: repro test check bench build agents cross man clean need-vm need-test fuzz
+.PHONY: repro test check bench bench-peers build agents cross man clean need-vm need-test fuzz
 
 repro: need-vm build
 	bin/napistall run mainline $(RUN)
@@ -35,6 +35,11 @@ lint:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# The simulator's queue beside SimPy and ns-3, the checker beside SPIN.
+bench-peers: need-test
+	@scripts/bench-peers
+	@scripts/bench-peers-check
 
 # Each fuzz target for a minute.
 fuzz:

@@ -34,6 +34,7 @@ var imports = map[string]struct {
 	"internal/kimage":  {2, []string{"internal/experiment", "internal/rcu"}},
 	"internal/backend": {2, []string{"internal/experiment"}},
 	"internal/explain": {2, []string{"internal/experiment", "internal/rcu", "internal/stats", "klog"}},
+	"internal/model":   {2, []string{"internal/rcu"}},
 
 	"internal/agent": {3, []string{
 		"internal/experiment", "internal/load", "internal/machine", "internal/probe", "internal/rcu",
@@ -43,10 +44,19 @@ var imports = map[string]struct {
 	"internal/report": {3, []string{
 		"internal/experiment", "internal/explain", "internal/rcu", "internal/stats", "klog",
 	}},
+	"internal/doctor":              {3, []string{"internal/explain", "internal/machine", "internal/rcu", "klog"}},
+	"internal/check":               {3, []string{"internal/model", "internal/rcu"}},
+	"internal/backend/sim":         {3, []string{"internal/backend", "internal/experiment", "internal/model", "internal/rcu"}},
 	"internal/backend/backendtest": {3, []string{"internal/backend", "internal/experiment", "internal/rcu"}},
 
 	"internal/backend/qemu": {4, []string{
 		"internal/backend", "internal/experiment", "internal/kimage", "internal/rcu", "internal/wire", "klog",
+	}},
+	"internal/backend/host": {4, []string{
+		"internal/agent", "internal/backend", "internal/experiment", "internal/load", "internal/machine", "internal/rcu", "internal/wire",
+	}},
+	"internal/backend/remote": {4, []string{
+		"internal/backend", "internal/experiment", "internal/kimage", "internal/rcu", "internal/wire",
 	}},
 	"internal/runner": {4, []string{
 		"internal/backend", "internal/experiment", "internal/rcu", "internal/rundir", "klog",
@@ -59,7 +69,7 @@ var imports = map[string]struct {
 // pure packages take values and io.Readers and return values: they import nothing with an effect.
 var pure = []string{
 	"internal/rcu", "internal/experiment", "internal/stats", "klog", "internal/wire",
-	"internal/explain", "internal/report",
+	"internal/explain", "internal/report", "internal/model",
 }
 
 // effects are what a pure package must not import.
