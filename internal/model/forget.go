@@ -3,6 +3,9 @@ package model
 // Competitor reports whether another task is queued behind CPU 0's current one.
 func (s *State) Competitor() bool { return s.competitor() }
 
+// HouseTicks reports whether Tick(1) is enabled: cheaper than Enabled.
+func (m *Model) HouseTicks(s *State) bool { return m.houseTicks(s) }
+
 // Forget clears what no later step can tell any more, so that states that differ in nothing else become one. No
 // Outcome and no set of enabled events depends on whether it was called. A checker calls it before Pack.
 func (m *Model) Forget(s *State) {

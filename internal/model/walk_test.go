@@ -88,7 +88,7 @@ type walk struct {
 }
 
 func TestWalks(t *testing.T) {
-	const steps = 800
+	const steps = 500
 	var seen Effects
 	for name, c := range variants(t) {
 		w := walk{rig: newRig(t, c)}
@@ -239,7 +239,7 @@ func TestDisabledEvents(t *testing.T) {
 	for name, c := range variants(t) {
 		w := walk{rig: newRig(t, c)}
 		r := rand.New(rand.NewPCG(seed(name), 4))
-		for range 60 {
+		for range 30 {
 			set := w.m.Enabled(&w.s)
 			for e := range Event(numEvents) {
 				s := w.s
@@ -258,7 +258,7 @@ func TestForget(t *testing.T) {
 		w := walk{rig: newRig(t, c)}
 		twin := w.s
 		r := rand.New(rand.NewPCG(seed(name), 5))
-		for range 400 {
+		for range 150 {
 			e, n := w.pick(r), r.IntN(4)-1
 			if a, b := w.m.Step(&w.s, e, n), w.m.Step(&twin, e, n); a != b {
 				t.Fatalf("%s: %v: %+v; forgetful: %+v", name, e, a, b)
