@@ -17,13 +17,25 @@ func NotMeasured(arms []ArmSummary) []string {
 	if len(ran) == 0 {
 		return nil
 	}
-	var s []string
-	for _, f := range []func([]ArmSummary) []string{
+	caveats := []func([]ArmSummary) []string{
 		busyHost, emulation, hardware, repetitions, builds, differences, timeouts, inferences, stacks, silence, earlyReports, factGaps, losses,
-	} {
+	}
+	var s []string
+	if simulated(ran) {
+		s = []string{"No kernel ran. The simulator shows what its model of the poll loop, the scheduler and RCU does; rates and short" +
+			" times follow from the costs that it was given."}
+		caveats = []func([]ArmSummary) []string{repetitions, differences, timeouts, inferences, losses}
+	}
+	for _, f := range caveats {
 		s = append(s, f(ran)...)
 	}
 	return s
+}
+
+// simulated reports whether the trials are a model's. A run has one backend, so that one trial tells.
+func simulated(arms []ArmSummary) bool {
+	i := slices.IndexFunc(arms, func(a ArmSummary) bool { return len(a.Trials) > 0 })
+	return i >= 0 && arms[i].Trials[0].Command.Accel == "model"
 }
 
 // hostShare is the share of its time that a guest's CPUs may have waited for the host's without a word

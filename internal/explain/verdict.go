@@ -64,6 +64,9 @@ func Judge(arms []ArmSummary) Verdict {
 		v.Word, v.Sentences = Inconclusive, []string{j.nothing()}
 	}
 	v.Sentences = append(v.Sentences, j.controls()...)
+	if simulated(arms) {
+		v.Sentences = append([]string{"This is the simulator's word, no kernel's."}, v.Sentences...)
+	}
 	v.NotMeasured = NotMeasured(arms)
 	return v
 }

@@ -168,6 +168,22 @@ func TestJudgeTestsOnlySeveralTrials(t *testing.T) {
 	}
 }
 
+// What a model did is never to be taken for what a kernel did.
+func TestSimulatedIsSaid(t *testing.T) {
+	s := stock()
+	s.accel = "model"
+	v := Judge([]ArmSummary{armOf(s)})
+	if v.Word != Reproduced || v.Sentences[0] != "This is the simulator's word, no kernel's." {
+		t.Errorf("Judge = %s. %q; want it to begin with whose word it is", v.Word, v.Sentences)
+	}
+	contains(t, v.NotMeasured, "No kernel ran.")
+	for _, caveat := range v.NotMeasured {
+		if strings.Contains(caveat, "kernel build") {
+			t.Errorf("a simulated run speaks of builds: %q", caveat)
+		}
+	}
+}
+
 func TestNotMeasured(t *testing.T) {
 	s := NotMeasured([]ArmSummary{armOf(stock()), armOf(softirq()), armOf(lazy())})
 	for _, want := range []string{
