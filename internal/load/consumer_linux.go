@@ -9,35 +9,41 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/napistall/napistall/internal/rcu"
 )
 
 // A consumer is what takes the load's frames at the receiver: it counts each, works for it for a while, and
-// drops it. Its count can be read without a system call.
+// drops it or sends it back. Its counts can be read without a system call.
 type consumer struct {
-	devmap, array *ebpf.Map
-	work          *ebpf.Program
-	end           *ebpf.Program // on the sender, which makes the receiver a legal target of redirection
-	page          []byte
+	devmap, setting, counts *ebpf.Map
+	work                    *ebpf.Program
+	page                    []byte // the counts
 }
+
+// maxFrames is how many frames a consumer can tell apart: as many as veth's ring holds (VETH_RING_SIZE).
+const maxFrames = 256
 
 // consumeOn readies a consumer on c's receiver, on the load's thread. It needs programs in devmaps, which came
 // with Linux 5.8.
 func consumeOn(c *couple, work time.Duration) (err error) {
 	n := &consumer{}
 	c.consume = n
-	n.array, err = ebpf.NewMap(&ebpf.MapSpec{Name: "taken", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
+	n.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "counts", Type: ebpf.Array, KeySize: 4, ValueSize: countSize, MaxEntries: maxFrames, Flags: unix.BPF_F_MMAPABLE})
 	if err != nil {
-		return fmt.Errorf("make the receiver's count: %w", lacking(err))
+		return fmt.Errorf("make the receiver's counts: %w", lacking(err))
 	}
-	n.page, err = unix.Mmap(n.array.FD(), 0, unix.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	n.page, err = unix.Mmap(n.counts.FD(), 0, countSize*maxFrames, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return fmt.Errorf("map the receiver's count: %w", lacking(err))
+		return fmt.Errorf("map the receiver's counts: %w", lacking(err))
+	}
+	n.setting, err = ebpf.NewMap(&ebpf.MapSpec{Name: "setting", Type: ebpf.Array, KeySize: 4, ValueSize: settingSize, MaxEntries: 1})
+	if err != nil {
+		return fmt.Errorf("make the receiver's setting: %w", lacking(err))
 	}
 	n.work, err = ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "work", Type: ebpf.XDP, AttachType: ebpf.AttachXDPDevMap, Instructions: workProgram(n.array.FD(), work), License: license,
+		Name: "work", Type: ebpf.XDP, AttachType: ebpf.AttachXDPDevMap, Instructions: workProgram(n.setting.FD(), n.counts.FD(), work), License: license,
 	})
 	if err != nil {
 		return fmt.Errorf("load the receiver's program: %w", lacking(err))
@@ -46,36 +52,35 @@ func consumeOn(c *couple, work time.Duration) (err error) {
 	if err != nil {
 		return fmt.Errorf("make the receiver's devmap: %w", lacking(err))
 	}
-	if err := n.passOn(c); err != nil {
-		return err
-	}
 	if err := c.attach("consume", consumeProgram(n.devmap.FD())); err != nil {
 		return err
 	}
-	target := binary.NativeEndian.AppendUint32(nil, uint32(c.receiver.Attrs().Index))
+	target := binary.NativeEndian.AppendUint32(nil, uint32(c.sender.Attrs().Index))
 	target = binary.NativeEndian.AppendUint32(target, uint32(n.work.FD())) // struct bpf_devmap_val
-	if err := n.devmap.Put(uint32(0), target); err != nil {
+	// The kernel looks the target up in the namespace of whoever names it.
+	if err := c.peer.do(func() error { return n.devmap.Put(uint32(0), target) }); err != nil {
 		return fmt.Errorf("give the receiver its program: %w", lacking(err))
 	}
 	return nil
 }
 
-// passOn puts a program on the sender: since 6.3 a veth can be redirected to only if its peer has one.
-func (n *consumer) passOn(c *couple) (err error) {
-	n.end, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "pass", Type: ebpf.XDP, Instructions: passProgram(), License: license})
-	if err != nil {
-		return fmt.Errorf("load the sender's program: %w", lacking(err))
+// set lets frames whose number is below window go round until deadline.
+func (n *consumer) set(window int, deadline rcu.Ktime) error {
+	v := binary.NativeEndian.AppendUint64(nil, uint64(window))
+	v = binary.NativeEndian.AppendUint64(v, uint64(deadline))
+	if err := n.setting.Put(uint32(0), v); err != nil {
+		return fmt.Errorf("set the window: %w", err)
 	}
-	return c.peer.do(func() error {
-		if err := netlink.LinkSetXdpFdWithFlags(c.sender, n.end.FD(), nl.XDP_FLAGS_DRV_MODE); err != nil {
-			return fmt.Errorf("attach the sender's program: %w", err)
-		}
-		return nil
-	})
+	return nil
 }
 
-// taken returns how many of the load's frames were consumed. It may be called from any goroutine.
-func (n *consumer) taken() uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&n.page[0]))) }
+// read reads the counts into s, which has an item for each frame. It may be called from any goroutine.
+func (n *consumer) read(s []sighting) {
+	load := func(at int) uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&n.page[at]))) }
+	for i := range s {
+		s[i] = sighting{taken: load(i*countSize + countTaken), gone: load(i*countSize + countGone)}
+	}
+}
 
 func (n *consumer) close() error {
 	var errs []error
@@ -83,15 +88,13 @@ func (n *consumer) close() error {
 		errs = append(errs, unix.Munmap(n.page))
 		n.page = nil
 	}
-	for _, m := range []*ebpf.Map{n.devmap, n.array} {
+	for _, m := range []*ebpf.Map{n.devmap, n.setting, n.counts} {
 		if m != nil {
 			errs = append(errs, m.Close())
 		}
 	}
-	for _, p := range []*ebpf.Program{n.work, n.end} {
-		if p != nil {
-			errs = append(errs, p.Close())
-		}
+	if n.work != nil {
+		errs = append(errs, n.work.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -2,11 +2,11 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
-	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/machine"
 )
 
@@ -28,8 +28,15 @@ func (r *Running) setupPaced() error {
 
 // setupWindowed readies Windowed on the load's thread.
 func (r *Running) setupWindowed() error {
+	if r.Load.Window > maxFrames {
+		return fmt.Errorf("a window of %d: veth's ring holds %d frames: %w", r.Load.Window, maxFrames, errors.ErrUnsupported)
+	}
 	r.flow.window.Store(int64(r.Load.Window))
-	return r.setupFrames(windowedWork, true, r.Load.Window)
+	if err := r.setupFrames(windowedWork, true, 1); err != nil {
+		return err
+	}
+	r.Receiver += " and sends it back"
+	return nil
 }
 
 func (r *Running) setupFrames(work time.Duration, count bool, burst int) (err error) {
@@ -54,8 +61,8 @@ func (r *Running) setupFrames(work time.Duration, count bool, burst int) (err er
 	return nil
 }
 
-// sendFrames is the sender of Paced and Windowed, from now to the deadline.
-func (r *Running) sendFrames(ctx context.Context) error {
+// sendPaced is the sender of Paced, from now to the deadline.
+func (r *Running) sendPaced(ctx context.Context) error {
 	runtime.LockOSThread() // never unlocked: the thread's CPU ends with it
 	if err := machine.Pin(0, senderCPU(r.CPU, r.options.Spare, r.online, r.options.Threaded)); err != nil {
 		return err
@@ -64,10 +71,6 @@ func (r *Running) sendFrames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end := r.Deadline.Sub(c.ktime)
-	if r.Load.Kind == experiment.Windowed {
-		return c.windowed(ctx, r.socket, &r.flow, r.couple.consume.taken, r.Packets, end)
-	}
-	_, err = c.paced(ctx, r.socket, &r.flow, r.Load.Batch, end)
+	_, err = c.paced(ctx, r.socket, &r.flow, r.Load.Batch, r.Deadline.Sub(c.ktime))
 	return err
 }

@@ -2,7 +2,6 @@ package load
 
 import (
 	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -56,57 +55,5 @@ func TestGaps(t *testing.T) {
 	}
 	if none := (&Gaps{}).Quantile(0.5); none != 0 {
 		t.Errorf("quantile of nothing = %v", none)
-	}
-}
-
-// A sender that follows its window never has more than size frames on the way or in a ring that loses
-// some of them, and goes on after every loss.
-func TestWindowUnderLoss(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	w := window{size: 8}
-	var ring, taken, acked uint64
-	for step := range 20000 {
-		if step == 10000 {
-			w.size = 3
-		}
-		for range w.room() {
-			w.sent++
-			ring++
-		}
-		if ring > w.flying() || w.flying() > 8 {
-			t.Fatalf("step %d: %d in the ring, %d counted in flight", step, ring, w.flying())
-		}
-		for n := rng.Uint64N(ring + 1); n > 0; n-- { // the receiver takes some, and loses one in four
-			ring--
-			taken++
-			if rng.IntN(4) > 0 {
-				acked++
-			}
-		}
-		if !w.ack(acked) {
-			w.repair(taken)
-		}
-	}
-	if w.flying() > w.size || w.acked+w.lost+w.flying() != w.sent {
-		t.Errorf("%+v doesn't add up", w)
-	}
-	if w.sent < 20000 || w.lost < w.sent/8 || w.lost > w.sent/2 {
-		t.Errorf("sent %d, lost %d: want a flow that went on, with about a quarter lost", w.sent, w.lost)
-	}
-}
-
-func TestWindowWaitsForWhatIsInTheRing(t *testing.T) {
-	w := window{size: 4, sent: 4, acked: 1}
-	if n := w.repair(3); n != 0 || w.room() != 1 {
-		t.Errorf("gave up %d with a frame still in the ring; room %d", n, w.room())
-	}
-	if n := w.repair(4); n != 3 || w.room() != 4 || w.lost != 3 {
-		t.Errorf("gave up %d, room %d, lost %d; want 3, 4, 3", n, w.room(), w.lost)
-	}
-	if w.ack(1) || !w.ack(2) {
-		t.Error("an old count is taken for new, or a new one for old")
-	}
-	if w.ack(4); w.lost != 0 || w.flying() != 0 {
-		t.Errorf("all have arrived after all: %d lost, %d in flight", w.lost, w.flying())
 	}
 }

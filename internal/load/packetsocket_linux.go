@@ -19,8 +19,8 @@ const maxBurst = 1024
 
 // A packetSocket sends copies of one frame into a device, many with one system call. It is for one thread.
 //
-// Against a TX ring (PACKET_TX_RING), sendmmsg sent more 60-byte frames into a veth in bursts up to 32, and
-// as many in longer ones: what a ring saves is a copy, and XDP in veth makes that copy again.
+// It uses sendmmsg. A ring (PACKET_TX_RING) was measured beside it, 60-byte frames into a veth, per second of CPU
+// time: 0.9 of it in bursts of 1, 1.0 to 1.1 in bursts of 64 and more.
 type packetSocket struct {
 	fd    int
 	frame []byte
@@ -86,6 +86,18 @@ func (p *packetSocket) send(n int) (sent, lost int, err error) {
 		}
 	}
 	return sent, lost, nil
+}
+
+// sendOne sends frame, which may be another one than the socket's own; sent and lost as of send.
+func (p *packetSocket) sendOne(frame []byte) (sent, lost int, err error) {
+	_, err = unix.Write(p.fd, frame)
+	switch {
+	case err == nil:
+		return 1, 0, nil
+	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EAGAIN):
+		return 0, 1, nil
+	}
+	return 0, 0, fmt.Errorf("send a frame: %w", err)
 }
 
 func (p *packetSocket) close() error { return unix.Close(p.fd) }

@@ -92,39 +92,75 @@ const maxWork = time.Millisecond
 // on a fast machine.
 func burnReads(work time.Duration) int { return 1 + int(work/(burnRounds*10*time.Nanosecond)) }
 
-// workProgram counts a frame in the element 0 of the array, works for as long as work, and drops the frame.
-// XDP runs it when it flushes what was redirected, 16 frames at once or at the end of a poll: what comes
-// during that work is in the ring when the NAPI completes, as with a driver whose packets go up the stack
-// when it completes.
-func workProgram(arrayFD int, work time.Duration) asm.Instructions {
-	const key = -8
+// Offsets in what workProgram and its frames share with us: a setting, and for each frame of a window its own
+// counts. A frame's number is right behind its Ethernet header.
+const (
+	settingWindow   = 0 // frames with a smaller number go round again
+	settingDeadline = 8 // until then, on CLOCK_MONOTONIC
+	settingSize     = 16
+
+	countTaken = 0 // how often the frame was taken from the ring
+	countGone  = 8 // how often it was dropped after that
+	countSize  = 16
+
+	frameNumber = headerLen
+)
+
+// workProgram takes a frame that was redirected, works for as long as work, and lets it go on to the target if its
+// number is within the window and the deadline is not over; else it drops it. XDP runs it when it flushes what
+// was redirected, 16 frames at once or at the end of a poll: what arrives during that work, or is sent back
+// after it, is in the ring when the NAPI completes, as with a driver whose packets go up the stack when it
+// completes. settingFD is an array of one setting, countsFD one of counts by number.
+func workProgram(settingFD, countsFD int, work time.Duration) asm.Instructions {
+	const key, number = -4, -8
 	p := asm.Instructions{
+		asm.LoadMem(asm.R2, asm.R1, xdpData, asm.Word),
+		asm.LoadMem(asm.R3, asm.R1, xdpDataEnd, asm.Word),
+		asm.Mov.Reg(asm.R4, asm.R2),
+		asm.Add.Imm(asm.R4, frameNumber+4),
+		asm.JGT.Reg(asm.R4, asm.R3, "drop"),
+		asm.LoadMem(asm.R8, asm.R2, frameNumber, asm.Word),
+		asm.StoreMem(asm.R10, number, asm.R8, asm.Word),
 		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(asm.R10, key, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, arrayFD),
+		asm.StoreMem(asm.R10, key, asm.R1, asm.Word),
+		asm.LoadMapPtr(asm.R1, countsFD),
+		asm.Mov.Reg(asm.R2, asm.R10),
+		asm.Add.Imm(asm.R2, number),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "drop"),
+		asm.Mov.Reg(asm.R9, asm.R0),
+		asm.LoadMem(asm.R1, asm.R9, countTaken, asm.DWord), // no other CPU writes it: a NAPI runs on one at a time
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R9, countTaken, asm.R1, asm.DWord),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R6, asm.R0),
+		asm.Add.Imm(asm.R6, int32(min(work, maxWork))),
+		asm.Mov.Imm(asm.R7, 0),
+		asm.FnKtimeGetNs.Call().WithSymbol("burn"),
+	}
+	for range burnReads(work) - 1 {
+		p = append(p, asm.FnKtimeGetNs.Call())
+	}
+	return append(p,
+		asm.JGE.Reg(asm.R0, asm.R6, "burnt"),
+		asm.Add.Imm(asm.R7, 1),
+		asm.JLT.Imm(asm.R7, burnRounds, "burn"),
+		asm.LoadMapPtr(asm.R1, settingFD).WithSymbol("burnt"),
 		asm.Mov.Reg(asm.R2, asm.R10),
 		asm.Add.Imm(asm.R2, key),
 		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "out"),
-		asm.Mov.Imm(asm.R1, 1),
-		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-	}
-	if work > 0 {
-		p = append(p,
-			asm.FnKtimeGetNs.Call(),
-			asm.Mov.Reg(asm.R6, asm.R0),
-			asm.Add.Imm(asm.R6, int32(min(work, maxWork))),
-			asm.Mov.Imm(asm.R7, 0),
-			asm.FnKtimeGetNs.Call().WithSymbol("burn"))
-		for range burnReads(work) - 1 {
-			p = append(p, asm.FnKtimeGetNs.Call())
-		}
-		p = append(p,
-			asm.JGE.Reg(asm.R0, asm.R6, "out"),
-			asm.Add.Imm(asm.R7, 1),
-			asm.JLT.Imm(asm.R7, burnRounds, "burn"))
-	}
-	return append(p, asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("out"), asm.Return())
+		asm.JEq.Imm(asm.R0, 0, "drop"),
+		asm.LoadMem(asm.R1, asm.R0, settingWindow, asm.DWord),
+		asm.JGE.Reg(asm.R8, asm.R1, "gone"),
+		asm.LoadMem(asm.R1, asm.R0, settingDeadline, asm.DWord),
+		asm.JGE.Reg(asm.R6, asm.R1, "gone"),
+		asm.Mov.Imm(asm.R0, xdpPass),
+		asm.Return(),
+		asm.LoadMem(asm.R1, asm.R9, countGone, asm.DWord).WithSymbol("gone"),
+		asm.Add.Imm(asm.R1, 1),
+		asm.StoreMem(asm.R9, countGone, asm.R1, asm.DWord),
+		asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("drop"),
+		asm.Return())
 }
 
 // passProgram lets every frame go up the stack.

@@ -147,8 +147,10 @@ func (r *Running) Start(ctx context.Context) (err error) {
 		err = r.thread.do(r.startBounce)
 	case experiment.Flood:
 		r.begin(func() error { return r.runFlood(ctx) })
-	case experiment.Paced, experiment.Windowed:
-		r.begin(func() error { return r.sendFrames(ctx) })
+	case experiment.Paced:
+		r.begin(func() error { return r.sendPaced(ctx) })
+	case experiment.Windowed:
+		r.begin(func() error { return r.circulate(ctx) })
 	case experiment.TCP:
 		err = r.startTCP(ctx)
 	}

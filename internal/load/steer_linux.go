@@ -49,15 +49,12 @@ func (r *Running) control() (*control, func(int) error) {
 	case r.Load.Kind == experiment.TCP && r.Load.Rate > 0:
 		return newControl(float64(r.Load.Rate), 1, maxSteer, 0), r.setTCPRate
 	case r.Load.Kind == experiment.TCP:
-		return newControl(float64(r.Load.Window), 1, maxWindow, 1), r.setTCPWindow
+		return newControl(float64(r.Load.Window), 1, maxFrames, 1), r.setTCPWindow
 	case r.Load.Kind == experiment.Windowed:
-		return newControl(float64(r.Load.Window), 1, maxWindow, 1), func(n int) error { r.flow.window.Store(int64(n)); return nil }
+		return newControl(float64(r.Load.Window), 1, maxFrames, 1), func(n int) error { r.flow.window.Store(int64(n)); return nil }
 	}
 	return newControl(float64(r.Load.Rate), 1, maxSteer, 0), func(n int) error { r.flow.rate.Store(int64(n)); return nil }
 }
 
-// The bounds of what is steered.
-const (
-	maxSteer  = 1e8
-	maxWindow = 256 // veth's ring (VETH_RING_SIZE)
-)
+// maxSteer bounds a rate that is steered.
+const maxSteer = 1e8
