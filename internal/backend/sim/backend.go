@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -58,6 +59,9 @@ func (t *target) prepare(arm experiment.Arm) error {
 	if t.loop, err = loopOf(arm); err != nil {
 		return err
 	}
+	if t.loop == experiment.BacklogThread && arm.Load.Kind == experiment.Bounce {
+		return fmt.Errorf("arm %s: a backlog thread gets its packets from other CPUs and can't bounce: use paced, windowed or tcp: %w", arm.Name, errors.ErrUnsupported)
+	}
 	if t.model, err = model.New(configOf(arm, t.build, t.loop)); err != nil {
 		return fmt.Errorf("arm %s: %w", arm.Name, err)
 	}
@@ -87,7 +91,7 @@ func configOf(arm experiment.Arm, b build, loop experiment.Loop) model.Config {
 	case arm.Load.Kind == experiment.Bounce || arm.Load.Kind == experiment.NoLoad:
 		c.Device = model.Veth
 	case arm.Load.Kind.OnNIC():
-		c.Latch, c.AllQueues = arm.NIC.Latch, arm.NIC.MaskScope == experiment.AllQueues
+		c.Latch, c.AllQueues = arm.NIC.Latch && loop != experiment.BacklogThread, arm.NIC.MaskScope == experiment.AllQueues
 	}
 	c.Ring = uint16(min(65535, ringOf(arm)+napiWeight))
 	return c

@@ -2,88 +2,89 @@ package sim
 
 import "github.com/napistall/napistall/internal/model"
 
-// A cruise skips what repeats. Between two events of any other kind, the poll loop goes from one poll to the next on one of
-// two paths: again at once, because the interrupt came while the driver unmasked it, or by way of a sleep and a
-// wake-up. What lies on a path always takes the same time and leaves the model in the same state; only how many packets
-// come meanwhile differs. So the first passes are stepped and remembered, and later ones are computed: the poll and
-// its packets by arithmetic, the state from memory.
+// A cruise skips what repeats. Between two events of any other kind, the poll loop goes from one poll to the next on one
+// of three ways: again at once, by way of a schedule() that finds it runnable, or by way of a sleep. Which one it is, and
+// how many packets are left for the next poll, is arithmetic; how long it takes and which state of the model it ends in
+// depends on nothing but the state that it began in. So each pass is stepped once and remembered, and computed from
+// then on.
 //
-// It is exact. A pass is only computed if its path was stepped before, from a state that is equal bit by bit, with as
-// many packets left for the next poll. Whatever is not so, and each pass that another event falls into, is stepped. Tests
-// hold trials with and without it against each other.
+// It is exact: a pass is only computed from a state that is equal bit by bit to one from which the same way was stepped
+// before with as many packets left, without anything else happening meanwhile. Tests hold trials with and without it
+// against each other.
 type cruise struct {
 	off   bool
-	stirs uint64 // events so far that are none of the poll loop's own
-	sure  bool   // what is remembered is of a state that differs from the present one in nothing else
+	stirs uint64        // events so far that are none of the poll loop's own
+	loud  model.Effects // effects since the last anchor that somebody else notices
 	seen  sightings
 	from  anchor
-	memos [memos]memo
-	memo  *memo   // the one in use
-	spare int     // the next to be given up
-	load  traffic // as it was before the pass that is computed
-}
-
-// memos is how many states of everything else are remembered at a time. A grace period that waits for this CPU makes it
-// change to and fro: a scan asks for help, the next tick takes the request off again.
-const memos = 4
-
-// A memo holds the paths as they are in one state of everything else, and the model's states at their ends: by the path
-// before, the path, and the number of packets left.
-type memo struct {
-	paths [pathKinds]route
-	table [pathKinds][pathKinds][maxKnown + 1]known
+	known []waypoint // empty slots at the end
+	load  traffic    // as it was before the pass that is computed
 }
 
 // The ways from one poll to the next.
 const (
-	pathAgain = iota // the interrupt came at the unmasking: no schedule()
-	pathSleep        // to sleep, and woken by an interrupt
-	pathKinds
-	pathOther // any other: stepped
+	wayAgain = iota // the interrupt came before napi_thread_wait's test
+	wayYield        // … between the test and schedule(): window W3
+	waySleep        // … later, and woke the thread
+	ways
+	wayOther // any other: stepped
 )
 
-// maxKnown is the largest number of packets left for a poll that is remembered.
-const maxKnown = 64
+const (
+	maxLeft  = 64  // the largest number of packets left for a poll that is remembered
+	maxKnown = 128 // how many waypoints are remembered; beyond that, all are forgotten
+)
+
+// A waypoint is a state in which a poll begins, and what is known of the ways from there.
+type waypoint struct {
+	state  model.State
+	route  [ways]route
+	window window                   // when what comes decides on the way
+	next   [ways][maxLeft + 1]int16 // 1 + the waypoint that the way leads to; 0 not known
+}
+
+// A window is the instants from a poll's end up to which an interrupt makes a thread go on, and keeps it from sleeping.
+type window struct{ unmask, test, sched int64 }
+
+// A route is a way's times. Those of a sleep count from the interrupt that ends it, others from the poll's end; 0 is not at
+// all.
+type route struct {
+	known bool
+	sched int64 // schedule() is entered, from the poll's end
+	on    int64 // the thread is on the CPU again
+	stamp int64 // last_qs
+	cond  int64 // cond_resched, from the poll's end
+	next  int64 // the next poll begins
+}
 
 // An anchor is the begin of a poll, of a thread that has just entered its loop.
 type anchor struct {
-	kind, before int // the path that led to it, and the one before that
-	at           int64
-	stirs        uint64
-	polled       int64 // of a veth: packets of its poll
-	veth         round
-	state        model.State
+	id     int // waypoint, or none
+	at     int64
+	stirs  uint64
+	polled int64 // of a veth: packets of its poll
+	veth   round
+	state  model.State // of a veth
 }
+
+const none = -1
 
 // A round is one pass of a bounce: how long it is, and how long before its end last_qs was stamped and cond_resched
 // was passed; 0 for not known or not at all.
 type round struct{ period, stamp, cond int64 }
 
-// sightings are when things happened last, as far as a path is told by them.
+// sightings are when things happened since the last anchor.
 type sightings struct {
-	poll, unmask, irq, off, on, cond int64
-	irqs, sleeps                     int
-	full                             bool // the poll used its weight
+	poll, unmask, test, irq, sched, off, on, cond int64
+	irqs, scheds, sleeps                          int
+	full                                          bool // the poll used its weight
 }
 
-// A route is a path's times. They count from the end of its poll; those after an interrupt that woke the thread, from that.
-type route struct {
-	known  bool
-	unmask int64 // the driver's unmasking
-	sleep  int64 // the thread is off the CPU
-	on     int64 // … and on it again, from the interrupt
-	stamp  int64 // last_qs, which sleep's path counts from the interrupt; 0 for none
-	cond   int64 // cond_resched; 0 for none
-	next   int64 // the next poll begins; sleep's path counts from the interrupt
-}
+// routine are the effects of a pass that concern nobody but the poll loop.
+const routine = quiet | model.EffSchedule | model.EffSwitchVol | model.EffSwitchInvol | model.EffSleep | model.EffWake | model.EffFull
 
-type known struct {
-	ok    bool
-	state model.State
-}
-
-// cruise computes as many passes as it can, at the begin of a poll at instant now that ends at e.polling packets and
-// instant end. It returns when the pending poll ends.
+// cruise computes as many passes as it can, at the begin of a poll that takes e.polling packets until the instant end. It
+// returns when the poll that is pending then ends.
 func (e *engine) cruise(end int64) int64 {
 	c := &e.fast
 	if c.off || e.rec.trace != nil {
@@ -93,94 +94,124 @@ func (e *engine) cruise(end int64) int64 {
 		return e.cruiseVeth(end)
 	}
 	e.learn()
-	if !c.sure || c.from.kind >= pathKinds || c.from.before >= pathKinds {
-		return end
-	}
 	e.q.unset(slotRun0)
 	horizon := e.horizon()
 	if e.lasting {
 		horizon = min(horizon, e.k.after(e.k.of(e.stamped), e.k.stamp))
 	}
 	at, moved := e.now, false
-	on := int64(e.s.Packets())
 	for {
-		next, nextEnd, left, ok := e.pass(at, end, on, horizon)
+		next, nextEnd, ok := e.pass(end, horizon)
 		if !ok {
 			break
 		}
-		at, end, on, moved = next, nextEnd, left, true
+		at, end, moved = next, nextEnd, true
 	}
 	if moved {
 		e.now = at
-		e.s = c.memo.table[c.from.before][c.from.kind][on].state
+		e.s = c.known[c.from.id].state
+		c.from.at = at
 	}
-	c.from.at, c.from.stirs = at, c.stirs
-	c.seen.irqs, c.seen.sleeps, c.seen.full = 0, 0, false
 	return end
 }
 
 // learn remembers the pass that has just been stepped, and where it led.
 func (e *engine) learn() {
 	c := &e.fast
-	s, was := c.seen, c.from
-	kind := pathOther
-	switch {
-	case s.full || s.irqs != 1 || e.turn.frame:
-	case s.sleeps == 0 && s.irq == s.unmask:
-		kind = pathAgain
-	case s.sleeps == 1 && s.off < s.irq && s.irq < s.on:
-		kind = pathSleep
+	was, s, loud := c.from, c.seen, c.loud
+	c.seen, c.loud = sightings{}, 0
+	way, left := wayOf(s), e.s.Packets()
+	alone := was.id != none && was.stirs == c.stirs && loud == 0 && way < ways && left <= maxLeft
+	id := c.find(was, way, left, alone, e)
+	if len(c.known) == 1 { // all was forgotten
+		alone = alone && was.id == id
 	}
-	on := e.s.Packets()
-	c.from = anchor{kind: kind, before: was.kind, at: e.now, stirs: c.stirs}
-	if kind == pathOther || was.kind == pathOther || on > maxKnown {
-		c.from.kind = kind
-		if on > maxKnown {
-			c.from.kind = pathOther
-		}
-		c.seen = sightings{}
-		c.sure = c.sure && was.stirs == c.stirs
-		return
-	}
-	c.remember(was, kind, on, e)
-	c.seen = sightings{}
-}
-
-// remember looks the pass that has just been stepped up, and keeps it if it is new and nothing else fell into it.
-func (c *cruise) remember(was anchor, kind, on int, e *engine) {
-	r := routeOf(kind, c.seen, e.stamped, e.now)
-	if e.lasting {
-		r.stamp = 0
-	}
-	alone := was.stirs == c.stirs
-	for i := range c.memos {
-		m := &c.memos[i]
-		if k := &m.table[was.kind][kind][on]; k.ok && k.state == e.s && (!alone || m.paths[kind] == r) {
-			c.memo, c.sure = m, true
-			return
-		}
-	}
+	c.from = anchor{id: id, at: e.now, stirs: c.stirs}
 	if !alone {
-		c.sure, c.from.kind = false, pathOther // something has changed, or this was never seen
 		return
 	}
-	if m := c.memo; !c.sure || m.table[was.kind][kind][on].ok || m.paths[kind].known && m.paths[kind] != r {
-		c.memo = &c.memos[c.spare]
-		c.spare = (c.spare + 1) % memos
-		c.memo.forget()
+	w := &c.known[was.id]
+	r, win := routeOf(way, s, e)
+	if w.route[way].known && w.route[way] != r || !w.window.fits(win) {
+		*w = waypoint{state: w.state}
 	}
-	c.memo.paths[kind], c.memo.table[was.kind][kind][on], c.sure = r, known{true, e.s}, true
+	w.route[way] = r
+	w.window.take(win)
+	w.next[way][left] = int16(id + 1)
 }
 
-func (m *memo) forget() {
-	m.paths = [pathKinds]route{}
-	for i := range m.table {
-		for j := range m.table[i] {
-			for n := range m.table[i][j] {
-				m.table[i][j][n].ok = false
-			}
+// find returns the waypoint of the present state, a new one if need be.
+func (c *cruise) find(was anchor, way, left int, alone bool, e *engine) int {
+	if alone {
+		if id := int(c.known[was.id].next[way][left]) - 1; id >= 0 && c.known[id].state == e.s {
+			return id
 		}
 	}
+	for i := range c.known {
+		if c.known[i].state == e.s {
+			return i
+		}
+	}
+	if len(c.known) == maxKnown {
+		c.known = c.known[:0]
+	}
+	c.known = append(c.known, waypoint{state: e.s})
+	return len(c.known) - 1
+}
+
+// wayOf is the way that s shows.
+func wayOf(s sightings) int {
+	switch {
+	case s.full || s.irqs != 1 || s.test == 0 || s.irq < s.unmask:
+	case s.scheds == 0 && s.sleeps == 0:
+		return wayAgain
+	case s.scheds == 1 && s.sleeps == 0 && s.irq > s.test && s.irq <= s.sched:
+		return wayYield
+	case s.scheds == 2 && s.sleeps == 1 && s.off < s.irq && s.irq < s.on:
+		return waySleep
+	}
+	return wayOther
+}
+
+// routeOf is the route that s shows, to a poll that begins now, and what it shows of the window.
+func routeOf(way int, s sightings, e *engine) (route, window) {
+	origin := s.poll
+	w := window{unmask: s.unmask - s.poll, test: s.test - s.poll, sched: s.sched - s.poll}
+	switch way {
+	case wayAgain: // the interrupt put the test off
+		w.test -= e.p.interrupt
+		w.sched = 0
+	case wayYield:
+		w.sched -= e.p.interrupt
+	case waySleep:
+		origin = s.irq
+	}
+	r := route{known: true, next: e.now - origin}
+	if s.scheds > 0 {
+		r.sched = s.sched - s.poll
+	}
+	if way == waySleep {
+		r.on = s.on - s.irq
+	}
+	if e.stamped > origin && !e.lasting {
+		r.stamp = e.stamped - origin
+	}
+	if s.cond > s.poll {
+		r.cond = s.cond - s.poll
+	}
+	return r, w
+}
+
+// fits reports whether what is known of w is in o, too.
+func (w window) fits(o window) bool {
+	return w.unmask == 0 || w.unmask == o.unmask && w.test == o.test && (w.sched == 0 || o.sched == 0 || w.sched == o.sched)
+}
+
+func (w *window) take(o window) {
+	if o.sched == 0 {
+		o.sched = w.sched
+	}
+	*w = o
 }
 
 // horizon is the instant from which on passes can't be skipped: the next event, or the end of the run.
@@ -189,61 +220,30 @@ func (e *engine) horizon() int64 {
 	return min(at, e.until+1)
 }
 
-// switched notes that the thread goes off the CPU, or comes on.
-func (c *cruise) switched(out model.Outcome, next model.Task, now int64) {
+// scheduled notes that CPU 0 entered __schedule, and whom it switched to.
+func (c *cruise) scheduled(out model.Outcome, next model.Task, now int64) {
+	if c.seen.scheds++; c.seen.scheds == 1 {
+		c.seen.sched = now
+	}
 	switch {
+	case out.Effects&(model.EffSwitchVol|model.EffSwitchInvol) == 0:
 	case out.Task == model.NAPIThread && next == model.Idle:
 		c.seen.off = now
 		c.seen.sleeps++
 	case out.Task == model.Idle && next == model.NAPIThread:
 		c.seen.on = now
 	default:
-		c.seen.sleeps += 2 // no path
+		c.seen.sleeps += 2 // no way
 	}
 }
 
-// routeOf is the route that s shows, to a poll that begins now.
-func routeOf(kind int, s sightings, stamped, now int64) route {
-	origin := s.poll
-	if kind == pathSleep {
-		origin = s.irq
-	}
-	p := route{known: true, unmask: s.unmask - s.poll, next: now - origin}
-	if kind == pathSleep {
-		p.sleep, p.on = s.off-s.poll, s.on-s.irq
-	}
-	if stamped > origin {
-		p.stamp = stamped - origin
-	}
-	if s.cond > s.poll {
-		p.cond = s.cond - s.poll
-	}
-	return p
-}
-
-// pass computes one pass: from the poll that began at instant at with on packets that the model knew, ends at end and
-// takes e.polling packets, to the begin of the next. It returns when that begins and ends and how many packets it starts
-// from, or false, with everything as it was.
-func (e *engine) pass(at, end, on, horizon int64) (next, nextEnd, left int64, ok bool) {
+// pass computes one pass, from a poll that takes e.polling packets until the instant end. It returns when the next one
+// begins and ends, or false, with everything as it was.
+func (e *engine) pass(end, horizon int64) (next, nextEnd int64, ok bool) {
 	c := &e.fast
-	if e.polling >= e.dev.weight {
-		return at, end, on, false
-	}
-	coming := e.load.next()
-	if e.load.closed() {
-		coming = min(coming, end+e.load.rtt)
-	}
-	again, asleep := &c.memo.paths[pathAgain], &c.memo.paths[pathSleep]
-	unmask := end + again.unmask + asleep.unmask // of both; one that isn't known is 0
-	if again.known && asleep.known {
-		unmask = end + again.unmask
-	}
-	kind, p := pathSleep, asleep
-	if coming <= unmask || e.arrived > 0 && e.latch {
-		kind, p = pathAgain, again
-	}
-	if !p.known || kind == pathAgain && (e.dev.last+e.dev.moderation > unmask || !e.aged && unmask >= e.sliceAt) {
-		return at, end, on, false
+	w := &c.known[c.from.id]
+	if e.polling >= e.dev.weight || w.window.unmask == 0 {
+		return 0, 0, false
 	}
 	front, dropped, polled, arrived := e.load.front, e.rec.dropped, e.polling, e.arrived
 	plain := e.load.plain()
@@ -251,57 +251,82 @@ func (e *engine) pass(at, end, on, horizon int64) (next, nextEnd, left int64, ok
 		c.load = *e.load
 		e.load.polled(polled, end)
 	}
-	irq, origin := unmask, end
-	if kind == pathSleep {
-		if coming <= end+p.sleep {
-			if !plain {
-				*e.load = c.load
-			}
-			return at, end, on, false
+	irq, way := e.wayFrom(w, end)
+	left := int64(0)
+	if way < ways && w.route[way].known {
+		origin := end
+		if way == waySleep {
+			origin = irq
 		}
-		irq = max(e.load.next(), e.dev.last+e.dev.moderation)
-		origin = irq
-	}
-	next = origin + p.next
-	e.arrived, e.polling = 0, 0
-	if next < horizon && irq < never {
-		e.receive(irq, e.dev.ring)
-		left, e.arrived = e.arrived, 0
-		ok = left <= maxKnown && c.memo.table[c.from.kind][kind][left].ok
+		if next = origin + w.route[way].next; next < horizon {
+			e.arrived, e.polling = 0, 0
+			e.receive(irq, e.dev.ring)
+			left, e.arrived = e.arrived, 0
+			ok = left <= maxLeft && w.next[way][left] > 0
+		}
 	}
 	if !ok {
 		if !plain {
 			*e.load = c.load
 		}
 		e.load.front, e.rec.dropped, e.polling, e.arrived = front, dropped, polled, arrived
-		return at, end, on, false
+		return 0, 0, false
 	}
-	e.passed(kind, p, end, irq, origin, polled)
-	nextEnd = e.drainFrom(next+e.p.step[model.StepPoll], left)
-	return next, nextEnd, left, true
+	e.passed(way, &w.route[way], end, irq, polled)
+	c.from.id = int(w.next[way][left]) - 1
+	return next, e.drainFrom(next+e.p.step[model.StepPoll], left), true
+}
+
+// wayFrom says when the device interrupts after a poll that ended at end, and which way the thread goes then.
+func (e *engine) wayFrom(w *waypoint, end int64) (irq int64, way int) {
+	unmask := end + w.window.unmask
+	irq = e.load.next()
+	if e.latch && e.arrived > 0 || irq <= unmask {
+		irq = unmask
+	}
+	irq = max(irq, e.dev.last+e.dev.moderation)
+	switch {
+	case irq >= never:
+		return irq, wayOther
+	case irq > end+w.window.test && w.window.sched == 0:
+		return irq, wayOther
+	case irq > end+w.window.test && irq > end+w.window.sched:
+		return irq, waySleep
+	case !e.aged && irq >= e.sliceAt:
+		return irq, wayOther
+	case irq > end+w.window.test:
+		return irq, wayYield
+	}
+	return irq, wayAgain
 }
 
 // passed counts a pass that was computed.
-func (e *engine) passed(kind int, p *route, end, irq, origin, polled int64) {
-	c, r := &e.fast, e.rec
+func (e *engine) passed(way int, p *route, end, irq, polled int64) {
+	r := e.rec
 	r.polls++
 	r.packets += uint64(polled)
 	r.interrupts++
 	e.dev.last = irq
-	if p.stamp > 0 {
-		e.stamped = origin + p.stamp
+	if p.sched > 0 {
+		r.touched = end + p.sched
 	}
 	if p.cond > 0 {
-		r.touched = end + p.cond
+		r.touched = max(r.touched, end+p.cond)
 	}
-	if kind == pathSleep {
-		r.voluntary++
-		r.ran += end + p.sleep - r.since
-		r.since = irq + p.on
-		r.touched = r.since
-		e.sliceAt, e.aged = r.since+e.k.slice, false
+	if way != waySleep {
+		if p.stamp > 0 {
+			e.stamped = end + p.stamp
+		}
+		return
 	}
-	c.from.before, c.from.kind = c.from.kind, kind
+	if p.stamp > 0 {
+		e.stamped = irq + p.stamp
+	}
+	r.voluntary++
+	r.ran += end + p.sched - r.since
+	r.since = irq + p.on
+	r.touched = r.since
+	e.sliceAt, e.aged = r.since+e.k.slice, false
 }
 
 // cruiseVeth is cruise for a bounce, whose passes are all alike: it skips as many as end before anything else happens.

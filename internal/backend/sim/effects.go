@@ -26,6 +26,7 @@ func (e *engine) apply(out model.Outcome) {
 	if f&^quiet == 0 {
 		return
 	}
+	e.fast.loud |= f &^ routine
 	e.scheduler(f, out)
 	e.normal(f)
 	e.expedited(f)
@@ -50,11 +51,11 @@ func (e *engine) scheduler(f model.Effects, out model.Outcome) {
 	}
 	if f&model.EffSchedule != 0 {
 		e.rec.touched = e.now
+		e.fast.scheduled(out, e.s.Current(), e.now)
 	}
 	if f&(model.EffSwitchVol|model.EffSwitchInvol) != 0 {
 		e.sliceAt, e.aged = e.now+e.k.slice, false
 		e.rec.switched(out, e.s.Current(), e.now)
-		e.fast.switched(out, e.s.Current(), e.now)
 	}
 }
 

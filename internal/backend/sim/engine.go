@@ -337,6 +337,10 @@ func (e *engine) runCPU0() {
 	case model.StepUnmask, model.StepNetRXUnmask:
 		e.fast.seen.unmask = e.now
 		e.sync()
+	case model.StepWaitTest:
+		if e.fast.seen.test == 0 {
+			e.fast.seen.test = e.now
+		}
 	case model.StepRCUCore:
 		e.rec.log.softirqs++
 	case model.StepCondResched:
@@ -344,6 +348,7 @@ func (e *engine) runCPU0() {
 		e.rec.touched = e.now
 	case model.StepPeriodicQS:
 		if e.now >= e.k.after(e.k.of(e.stamped), e.k.stamp) {
+			e.fast.stirs++
 			e.apply(e.m.Step(&e.s, model.AgeStamp, 1))
 		}
 	}
@@ -429,6 +434,9 @@ func (e *engine) tick0() {
 func (e *engine) ageSlice() {
 	if !e.aged && e.now >= e.sliceAt {
 		e.aged = true
+		if e.s.Current() != model.Idle {
+			e.fast.stirs++
+		}
 		e.apply(e.m.Step(&e.s, model.AgeSlice, 1))
 	}
 }

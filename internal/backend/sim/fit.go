@@ -1,0 +1,272 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/napistall/napistall/internal/experiment"
+)
+
+// An Observation is what one second of a real NAPI thread's run time went into.
+type Observation struct {
+	Polls, Packets, Switches, Interrupts uint64
+	Run                                  time.Duration // of the thread, interrupts on its CPU included
+}
+
+// A Lull is how a kernel under preempt=none or voluntary with PREEMPT_DYNAMIC ends grace periods: at a tick that finds
+// the thread with softirqs on. It tells how much of an entry that is.
+type Lull struct {
+	Waits []time.Duration // of one normal grace period each
+	HZ    int
+}
+
+// An Estimate is one cost as far as the observations tell it.
+type Estimate struct {
+	Name  string
+	Value time.Duration
+	Error time.Duration // standard error; 0 where there are too few observations for one
+	Told  bool
+	Why   string // why it can't be told
+}
+
+// A Fit is what observations tell of the costs.
+type Fit struct {
+	Costs     experiment.Costs // with the parts that can't be told as they are by default
+	Estimates []Estimate       // poll (with the entry), packet, switch, interrupt, entry
+	N         int              // observations
+	Residual  float64          // root mean square of what is left over, as a share of the run time
+}
+
+// distinct is how much of a quantity must not be explained by those before it for its cost to be told from theirs.
+const distinct = 0.05
+
+// Estimates' places.
+const (
+	fitPoll = iota
+	fitPacket
+	fitSwitch
+	fitInterrupt
+	fitQuantities
+)
+
+// FitCosts estimates costs from obs by least squares: the thread's run time is what its polls, their packets, its
+// switches and the interrupts on its CPU took. A cost is only told where its quantity varies apart from the others; the
+// error says how many observations are needed.
+func FitCosts(obs []Observation, lull Lull) (Fit, error) {
+	used := obs[:0:0]
+	for _, o := range obs {
+		if o.Polls > 0 && o.Run > 0 {
+			used = append(used, o)
+		}
+	}
+	if len(used) < 2 {
+		return Fit{}, fmt.Errorf("%d seconds with polls: at least 2 are needed", len(used))
+	}
+	f := Fit{N: len(used), Costs: DefaultCosts()}
+	names := [fitQuantities]string{"poll", "packet", "switch", "interrupt"}
+	whys := [fitQuantities]string{
+		"", "each poll took as many packets as any other: add an arm with another inflight or rate",
+		"too few switches, or as many at each poll", "too few interrupts beside the polls, or as many at each",
+	}
+	rows := scaledRows(used)
+	var columns []int
+	for q := range fitQuantities {
+		f.Estimates = append(f.Estimates, Estimate{Name: names[q], Why: whys[q]})
+		if isDistinct(rows, columns, q) {
+			columns = append(columns, q)
+		}
+	}
+	if len(columns) == 0 || columns[0] != fitPoll {
+		return Fit{}, errors.New("the polls don't explain the run time")
+	}
+	if err := f.solve(rows, columns); err != nil {
+		return Fit{}, err
+	}
+	f.spread(used, lull)
+	return f, nil
+}
+
+// scaledRows has each observation's quantities for a nanosecond of run time, so that each second weighs the same.
+func scaledRows(obs []Observation) [][fitQuantities]float64 {
+	var rows [][fitQuantities]float64
+	for _, o := range obs {
+		run := float64(o.Run)
+		rows = append(rows, [fitQuantities]float64{
+			float64(o.Polls) / run, float64(o.Packets) / run, float64(o.Switches) / run, float64(o.Interrupts) / run,
+		})
+	}
+	return rows
+}
+
+// isDistinct reports whether quantity q has a part, and an amount that matters, that columns don't explain.
+func isDistinct(rows [][fitQuantities]float64, columns []int, q int) bool {
+	y := mat.NewVecDense(len(rows), nil)
+	for i, r := range rows {
+		y.SetVec(i, r[q])
+	}
+	whole := mat.Norm(y, 2)
+	if whole == 0 || len(rows) <= len(columns) {
+		return false
+	}
+	// A cost of 10 µs at most has to make a thousandth of the run time.
+	if q == fitSwitch || q == fitInterrupt {
+		if whole/math.Sqrt(float64(len(rows)))*1e4 < 1e-3 {
+			return false
+		}
+	}
+	if len(columns) == 0 {
+		return true
+	}
+	x := design(rows, columns)
+	var b mat.VecDense
+	if err := b.SolveVec(x, y); err != nil {
+		return false
+	}
+	var rest mat.VecDense
+	rest.MulVec(x, &b)
+	rest.SubVec(y, &rest)
+	return mat.Norm(&rest, 2) > distinct*whole
+}
+
+func design(rows [][fitQuantities]float64, columns []int) *mat.Dense {
+	x := mat.NewDense(len(rows), len(columns), nil)
+	for i, r := range rows {
+		for j, q := range columns {
+			x.Set(i, j, r[q])
+		}
+	}
+	return x
+}
+
+// solve estimates the costs of columns. One that comes out below zero is not told, and the others are estimated anew.
+func (f *Fit) solve(rows [][fitQuantities]float64, columns []int) error {
+	ones := mat.NewVecDense(len(rows), nil)
+	for i := range rows {
+		ones.SetVec(i, 1)
+	}
+	for len(columns) > 0 {
+		x := design(rows, columns)
+		var b mat.VecDense
+		if err := b.SolveVec(x, ones); err != nil {
+			return fmt.Errorf("the seconds are too much alike: %w", err)
+		}
+		if j := leastOf(&b); b.AtVec(j) <= 0 {
+			if columns[j] == fitPoll {
+				return errors.New("the polls take no time by this: the arms can't be of one machine")
+			}
+			f.Estimates[columns[j]].Why = "it comes out below zero"
+			columns = append(columns[:j:j], columns[j+1:]...)
+			continue
+		}
+		var rest mat.VecDense
+		rest.MulVec(x, &b)
+		rest.SubVec(ones, &rest)
+		square := mat.Dot(&rest, &rest)
+		f.Residual = math.Sqrt(square / float64(len(rows)))
+		f.told(x, &b, columns, square)
+		return nil
+	}
+	return errors.New("nothing explains the run time")
+}
+
+func leastOf(b *mat.VecDense) int {
+	least := 0
+	for j := range b.Len() {
+		if b.AtVec(j) < b.AtVec(least) {
+			least = j
+		}
+	}
+	return least
+}
+
+// told notes the solution with its standard errors.
+func (f *Fit) told(x *mat.Dense, b *mat.VecDense, columns []int, square float64) {
+	var normal, inverse mat.Dense
+	normal.Mul(x.T(), x)
+	free := x.RawMatrix().Rows - len(columns)
+	ok := free > 0 && inverse.Inverse(&normal) == nil
+	for j, q := range columns {
+		e := &f.Estimates[q]
+		e.Value, e.Told, e.Why = time.Duration(math.Round(b.AtVec(j))), true, ""
+		if ok {
+			e.Error = time.Duration(math.Round(math.Sqrt(math.Max(0, inverse.At(j, j)*square/float64(free)))))
+		}
+	}
+}
+
+// spread makes costs of the estimates. What can't be told apart is divided as it is by default.
+func (f *Fit) spread(obs []Observation, lull Lull) {
+	d := DefaultCosts()
+	poll := f.Estimates[fitPoll].Value
+	if p := f.Estimates[fitPacket]; p.Told {
+		f.Costs.Packet = p.Value
+	} else {
+		var polls, packets float64
+		for _, o := range obs {
+			polls += float64(o.Polls)
+			packets += float64(o.Packets)
+		}
+		each := packets / polls
+		share := each * float64(d.Packet) / (each*float64(d.Packet) + float64(d.Poll+d.Entry))
+		if each > 0 {
+			f.Costs.Packet = max(1, time.Duration(float64(poll)*share/each))
+			poll = max(2, time.Duration(float64(poll)*(1-share)))
+		}
+	}
+	if e := f.Estimates[fitSwitch]; e.Told {
+		f.Costs.Switch = e.Value
+	}
+	if e := f.Estimates[fitInterrupt]; e.Told {
+		f.Costs.Interrupt = e.Value
+	}
+	f.Costs.Entry = max(1, time.Duration(float64(poll)*float64(d.Entry)/float64(d.Entry+d.Poll)))
+	entry := lull.estimate(obs)
+	if entry.Told {
+		f.Costs.Entry = min(entry.Value, poll-1)
+	}
+	f.Estimates = append(f.Estimates, entry)
+	f.Costs.Poll = max(1, poll-f.Costs.Entry)
+}
+
+// fewWaits is the least number of waits that say something of their mean.
+const fewWaits = 5
+
+// settle is how many ticks a normal grace period takes beside the one that finds the thread with softirqs on: half a tick
+// until the CPU notices that it began, one to report, one for the kthread.
+const settle = 2.5
+
+// estimate says how long softirqs are on in an entry. A wait is a geometric number of ticks, each of which ends it with the
+// share that an entry spends so.
+func (l Lull) estimate(obs []Observation) Estimate {
+	e := Estimate{Name: "entry", Why: "it takes an arm under preempt=none or voluntary of a PREEMPT_DYNAMIC kernel, whose grace periods end by it"}
+	if len(l.Waits) == 0 {
+		return e
+	}
+	if len(l.Waits) < fewWaits {
+		e.Why = fmt.Sprintf("%d grace periods are too few: %d are needed", len(l.Waits), fewWaits)
+		return e
+	}
+	var sum time.Duration
+	for _, w := range l.Waits {
+		sum += w
+	}
+	mean := sum.Seconds() / float64(len(l.Waits)) * float64(cmp.Or(l.HZ, 250))
+	if mean <= settle+1 {
+		e.Why = "its grace periods ended at once"
+		return e
+	}
+	var polls, run float64
+	for _, o := range obs {
+		polls += float64(o.Polls)
+		run += float64(o.Run)
+	}
+	share := 1 / (mean - settle)
+	e.Value, e.Told, e.Why = max(1, time.Duration(math.Round(share*run/polls))), true, ""
+	e.Error = time.Duration(math.Round(float64(e.Value) / math.Sqrt(float64(len(l.Waits)))))
+	return e
+}
