@@ -15,6 +15,13 @@ const (
 	aloneStates = 256 // a smaller batch isn't worth waking anybody for
 )
 
+const (
+	// overhead is what the parts hold between the two halves of their work.
+	overhead = batchStates * 8 * 32
+	// LeastMemory is the smallest amount that a search can begin with.
+	LeastMemory = 8 << 20
+)
+
 // Limits say when a search gives up, and how many cores it may use.
 type Limits struct {
 	Memory  int64 // bytes for states, their index and the search's own needs; 0: no limit
@@ -77,10 +84,9 @@ type part struct {
 // the first of each mark, and followed like the others. What it finds, and under which numbers, depends
 // on sys and the limits alone.
 func explore(ctx context.Context, sys System, forbidden uint64, lim Limits) (*Graph, error) {
-	const overhead = batchStates * 8 * 24 // what the parts hold between their two halves of the work
 	budget := lim.Memory
 	if budget > 0 {
-		budget = max(budget-overhead, shards*(chunkBytes+pageBytes))
+		budget = max(budget, LeastMemory) - overhead
 	}
 	g := &Graph{sys: sys, st: newStore(budget), workers: lim.workers(), forbidden: forbidden, Complete: true}
 	first := sys.Initial()

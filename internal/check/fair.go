@@ -26,8 +26,8 @@ type Fairness struct {
 	Strong []Strong
 }
 
-// A Strong fairness: a run that has states with the mark Often again and again, and edges with the mark
-// Then no more, is none.
+// A Strong fairness: a run that has states or edges with the mark Often again and again, and edges with the
+// mark Then no more, is none.
 type Strong struct{ Often, Then uint64 }
 
 // missing returns the marks that a cycle with these marks lacks to be fair.
@@ -56,6 +56,7 @@ type component struct {
 	states   []uint32
 	entry    uint32 // the one nearest to the initial state
 	distance int
+	avoid    uint64 // edges with such a mark don't belong to it
 }
 
 // A seeker looks for the fair components of the states that are pending, by depth-first search that keeps
@@ -67,7 +68,7 @@ type seeker struct {
 	wait  Wait
 	fair  *Fairness
 	index *[shards][]uint32
-	avoid uint64 // states with such a mark are left out
+	avoid uint64 // states and edges with such a mark are left out
 
 	open   stack[uint32]
 	roots  stack[root]
@@ -170,7 +171,7 @@ func (s *seeker) visit(id, in uint32) {
 	s.frames.push(frame{at, uint32(s.todos.n)})
 	for i := range s.edges {
 		e := &s.edges[i]
-		if e.Marks&s.wait.Done != 0 {
+		if e.Marks&s.wait.Done != 0 || e.Marks&s.avoid != 0 {
 			continue
 		}
 		to := s.g.st.find(&e.To)
@@ -248,7 +249,7 @@ func (s *seeker) refine(states []uint32, missing uint64) {
 
 // offer keeps a fair component if it is nearer than the best so far.
 func (s *seeker) offer(states []uint32) {
-	c := &component{states: states, distance: s.g.Depth() + 1}
+	c := &component{states: states, distance: s.g.Depth() + 1, avoid: s.avoid}
 	for _, id := range states {
 		if d := s.g.distance(id); d < c.distance || d == c.distance && id < c.entry {
 			c.entry, c.distance = id, d

@@ -1,7 +1,10 @@
 package check
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // A listed is a small graph written out: states are numbered from 0, which is the initial one.
@@ -53,7 +56,7 @@ func random(r *rand.Rand, size int, fair *Fairness, wait Wait) *listed {
 	var stateMarks, edgeMarks = fair.Weak, fair.Weak
 	for _, s := range fair.Strong {
 		stateMarks |= s.Often
-		edgeMarks |= s.Then
+		edgeMarks |= s.Then | s.Often
 	}
 	for i := range n {
 		l.marks[i] = r.Uint64() & r.Uint64() & stateMarks
@@ -108,4 +111,44 @@ func (l *listed) hasFairCycle(fair *Fairness, wait Wait) bool {
 		}
 	}
 	return false
+}
+
+// verify follows a lasso from the initial state and returns an error unless every edge exists, the cycle closes,
+// stays pending without the wait's end, and is fair.
+func verify(l Lasso, sys System, wait Wait, fair *Fairness) error {
+	at := sys.Initial()
+	for i, e := range l.Stem {
+		if !hasEdge(sys, at, e) {
+			return fmt.Errorf("step %d of the stem can't happen", i+1)
+		}
+		at = e.To
+	}
+	start := at
+	_, marks := sys.Next(at, nil)
+	if marks&wait.Pending == 0 {
+		return fmt.Errorf("%s isn't pending where the cycle starts", wait.Name)
+	}
+	for i, e := range l.Cycle {
+		if !hasEdge(sys, at, e) {
+			return fmt.Errorf("step %d of the cycle can't happen", i+1)
+		}
+		at = e.To
+		_, m := sys.Next(at, nil)
+		if m&wait.Pending == 0 || e.Marks&wait.Done != 0 {
+			return fmt.Errorf("%s ends with step %d of the cycle", wait.Name, i+1)
+		}
+		marks |= m | e.Marks
+	}
+	if at != start {
+		return errors.New("the cycle doesn't return to where it started")
+	}
+	if miss := fair.missing(marks & fairMarks); miss != 0 {
+		return fmt.Errorf("the cycle isn't fair: it lacks %#x", miss)
+	}
+	return nil
+}
+
+func hasEdge(sys System, at Key, e Edge) bool {
+	edges, _ := sys.Next(at, nil)
+	return slices.Contains(edges, e)
 }

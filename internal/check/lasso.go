@@ -2,7 +2,6 @@ package check
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -13,7 +12,7 @@ type Lasso struct {
 }
 
 // lasso turns a fair component into a run: the shortest way there, and a cycle through all that makes it fair.
-func (s *seeker) lasso(c *component) Lasso {
+func (s *seeker) lasso(c *component) (Lasso, error) {
 	for _, id := range c.states {
 		*s.at(id) = member
 	}
@@ -22,14 +21,17 @@ func (s *seeker) lasso(c *component) Lasso {
 	marks := s.marks(at)
 	for {
 		miss := s.fair.missing(marks)
-		leg := s.leg(at, func(id uint32, m uint64) bool {
+		leg := s.leg(c, at, func(id uint32, m uint64) bool {
 			if miss == 0 {
 				return id == c.entry
 			}
 			return m&miss != 0
 		})
-		if miss == 0 && at == c.entry {
+		switch {
+		case miss == 0 && at == c.entry:
 			leg = nil
+		case len(leg) == 0:
+			return l, errors.New("a component that isn't strongly connected")
 		}
 		for _, st := range leg {
 			l.Cycle = append(l.Cycle, st.edge)
@@ -37,7 +39,7 @@ func (s *seeker) lasso(c *component) Lasso {
 			marks |= st.edge.Marks&fairMarks | s.marks(at)
 		}
 		if at == c.entry && s.fair.missing(marks) == 0 {
-			return l
+			return l, nil
 		}
 	}
 }
@@ -49,21 +51,24 @@ func (s *seeker) marks(id uint32) uint64 {
 	return m & fairMarks
 }
 
-// leg returns the shortest way inside the chosen component from a state to an edge that will do: one whose target
-// id and marks, its own and its target's, satisfy it.
-func (s *seeker) leg(from uint32, do func(id uint32, marks uint64) bool) []step {
+// leg returns the shortest way inside the chosen component from a state to one that will do, or to an edge that will:
+// do is asked for a target and for the marks of an edge or of the target itself.
+func (s *seeker) leg(c *component, from uint32, do func(id uint32, marks uint64) bool) []step {
 	came := map[uint32]step{}
 	queue := []uint32{from}
-	for len(queue) > 0 {
+	for first := true; len(queue) > 0; first = false {
 		id := queue[0]
 		queue = queue[1:]
-		edges, _ := s.g.sys.Next(s.g.st.key(id), nil)
+		edges, marks := s.g.sys.Next(s.g.st.key(id), nil)
+		if !first && do(id, marks&fairMarks) {
+			return back(came, from, id)
+		}
 		for _, e := range edges {
 			to := s.g.st.find(&e.To)
-			if e.Marks&s.wait.Done != 0 || to == noState || *s.at(to) != member {
+			if e.Marks&(s.wait.Done|c.avoid) != 0 || to == noState || *s.at(to) != member {
 				continue
 			}
-			if do(to, e.Marks&fairMarks|s.marks(to)) {
+			if do(to, e.Marks&fairMarks) {
 				return append(back(came, from, id), step{id, e})
 			}
 			if _, ok := came[to]; !ok && to != from {
@@ -72,7 +77,7 @@ func (s *seeker) leg(from uint32, do func(id uint32, marks uint64) bool) []step 
 			}
 		}
 	}
-	return nil // can't be: the component is strongly connected
+	return nil
 }
 
 // back returns the steps by which a search came from a state to another.
@@ -99,44 +104,4 @@ func (g *Graph) way(id uint32) []Edge {
 	}
 	slices.Reverse(way)
 	return way
-}
-
-// Verify follows a lasso from the initial state and returns an error unless every edge exists, the cycle closes,
-// stays pending without the wait's end, and is fair.
-func (l Lasso) Verify(sys System, wait Wait, fair *Fairness) error {
-	at := sys.Initial()
-	for i, e := range l.Stem {
-		if !hasEdge(sys, at, e) {
-			return fmt.Errorf("step %d of the stem can't happen", i+1)
-		}
-		at = e.To
-	}
-	start := at
-	_, marks := sys.Next(at, nil)
-	if marks&wait.Pending == 0 {
-		return fmt.Errorf("%s isn't pending where the cycle starts", wait.Name)
-	}
-	for i, e := range l.Cycle {
-		if !hasEdge(sys, at, e) {
-			return fmt.Errorf("step %d of the cycle can't happen", i+1)
-		}
-		at = e.To
-		_, m := sys.Next(at, nil)
-		if m&wait.Pending == 0 || e.Marks&wait.Done != 0 {
-			return fmt.Errorf("%s ends with step %d of the cycle", wait.Name, i+1)
-		}
-		marks |= m | e.Marks
-	}
-	if at != start {
-		return errors.New("the cycle doesn't return to where it started")
-	}
-	if miss := fair.missing(marks & fairMarks); miss != 0 {
-		return fmt.Errorf("the cycle isn't fair: it lacks %#x", miss)
-	}
-	return nil
-}
-
-func hasEdge(sys System, at Key, e Edge) bool {
-	edges, _ := sys.Next(at, nil)
-	return slices.Contains(edges, e)
 }
