@@ -12,9 +12,10 @@ import (
 
 // A place says where trials run, as asked for on the command line.
 type place struct {
-	backend string // auto or qemu
+	backend string // auto, qemu, host or ssh
 	accel   string // auto, kvm or tcg
 	store   kimage.Store
+	live    liveFlags
 }
 
 // open returns the backend and its name. This switch is the list of backends.
@@ -24,11 +25,19 @@ func (p place) open() (backend.Backend, string, error) {
 	default:
 		return nil, "", usagef("--accel %s: want auto, kvm or tcg", p.accel)
 	}
+	if err := p.live.check(p.backend); err != nil {
+		return nil, "", err
+	}
 	switch p.backend {
 	case "auto", "qemu":
 		return qemu.Backend{Accel: p.accel, Store: p.store, Log: func(line string) { slog.Info(line) }}, "qemu", nil
+	case "host":
+		return p.live.host(), "host", nil
+	case "ssh":
+		b, err := p.live.ssh()
+		return b, "ssh", err
 	}
-	return nil, "", usagef("--backend %s: want auto or qemu", p.backend)
+	return nil, "", usagef("--backend %s: want auto, qemu, host or ssh", p.backend)
 }
 
 // newStore returns the kernel cache in dir, or in the user's cache directory if dir is empty.

@@ -58,13 +58,13 @@ met or parse or doctor found something, 69 not possible on this machine, 130 int
 		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
 		return noEmptyFlag(cmd)
 	}
-	root.AddCommand(newRun(), newReport(), newParse(), newDoctor(), newKernel(), newMan())
+	root.AddCommand(newRun(), newReport(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
 	return root
 }
 
 // noEmptyFlag refuses an empty name: it comes from a script's unset variable, and does not mean the default.
 func noEmptyFlag(cmd *cobra.Command) error {
-	for _, name := range []string{"resume", "print", "dir", "cache", "arm", "patch"} {
+	for _, name := range []string{"resume", "print", "dir", "cache", "arm", "patch", "target", "agent", "device"} {
 		f := cmd.Flags().Lookup(name)
 		if f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 			return usagef("--%s is empty", name)

@@ -28,11 +28,15 @@ import (
 // defaultExperiment is what run runs without an argument: the one that needs nothing built.
 const defaultExperiment = "mainline"
 
+// liveExperiment is the one for a machine that runs already.
+const liveExperiment = "here"
+
 // A runCommand holds run's flags.
 type runCommand struct {
 	list, quick, long, offline bool
 	print, resume, dir, cache  string
 	backend, accel             string
+	live                       liveFlags
 	arms                       []string
 	reps                       int
 	seed                       uint64
@@ -46,10 +50,17 @@ func newRun() *cobra.Command {
 		Short: "Run an experiment and print its table",
 		Long: `Run an experiment's arms in virtual machines, show progress on stderr, print the table on stdout and
 keep everything in a run directory. EXPERIMENT is a file, or the name of a built-in one (see --list);
-without it, "` + defaultExperiment + `" is run.`,
+without it, "` + defaultExperiment + `" is run.
+
+With --backend host, the arms run on this machine, under its own kernel (kernel: host in the file) and in network
+namespaces of their own; with --backend ssh, on the board that --target names. Without EXPERIMENT, that is
+"` + liveExperiment + `". Nothing stays there, whatever ends the run. A load that holds a CPU, which bounce does, has to be
+allowed with --allow-bounce and lasts 2s at most; it is refused on a machine's only CPU and on the shell's.`,
 		Example: `  napistall run                            # the stall on a stock, current kernel
   napistall run --print band > mine.yaml   # a file to start from
   napistall run mine.yaml
+  napistall run --backend host --allow-bounce
+  napistall run --backend ssh --target root@192.168.1.1 --device eth0 external.yaml
   napistall run --resume runs/band-20261130-170000`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +78,8 @@ without it, "` + defaultExperiment + `" is run.`,
 	f.BoolVar(&c.long, "long", false, "print the long form of the table")
 	f.StringVar(&c.resume, "resume", "", "go on with the run in `DIR`")
 	f.StringVar(&c.dir, "dir", "", "keep the run in `DIR`, which must not exist (default runs/NAME-DATE-TIME)")
-	f.StringVar(&c.backend, "backend", "auto", "where trials run: auto or qemu")
+	f.StringVar(&c.backend, "backend", "auto", "where trials run: auto or qemu, in virtual machines; host, on this machine; ssh, on a board")
+	c.live.register(f)
 	f.StringVar(&c.accel, "accel", "auto", "what runs a guest: auto (KVM if a guest comes up under it, else TCG), kvm or tcg")
 	f.BoolVar(&c.offline, "offline", false, "fetch nothing; use the kernels that are in the cache")
 	f.StringVar(&c.cache, "cache", "", "keep kernels in `DIR` (default napistall/kernels in the user's cache directory)")
@@ -116,6 +128,9 @@ func builtinNames() []string {
 // start makes a new run directory and runs the experiment in it.
 func (c runCommand) start(cmd *cobra.Command, args []string) error {
 	name := defaultExperiment
+	if c.backend == "host" || c.backend == "ssh" {
+		name = liveExperiment
+	}
 	if len(args) > 0 {
 		name = args[0]
 	}
@@ -133,7 +148,7 @@ func (c runCommand) start(cmd *cobra.Command, args []string) error {
 	}
 	dir, err := rundir.Create(path, text, rundir.Plan{
 		Version: agent.Version(), Created: time.Now().UTC(), Backend: backendName,
-		Options:    rundir.Options{Quick: c.quick, Accel: c.accel, Offline: c.offline},
+		Options:    rundir.Options{Quick: c.quick, Accel: c.accel, Offline: c.offline, Live: c.live.Live},
 		Command:    c.repeat(name),
 		Host:       describeHost(cmd.Context()),
 		Experiment: *e, Trials: experiment.Plan(e),
@@ -161,6 +176,12 @@ func (c runCommand) goOn(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("accel") && o.Accel != "" {
 		c.accel = o.Accel
 	}
+	if !cmd.Flags().Changed("backend") && dir.Plan().Backend != "" {
+		c.backend = dir.Plan().Backend
+	}
+	if c.live.Live == (rundir.Live{}) {
+		c.live.Live = o.Live
+	}
 	b, _, err := c.place()
 	if err != nil {
 		return errors.Join(err, dir.Close())
@@ -175,7 +196,7 @@ func (c runCommand) place() (backend.Backend, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return place{backend: c.backend, accel: c.accel, store: store}.open()
+	return place{backend: c.backend, accel: c.accel, store: store, live: c.live}.open()
 }
 
 // experiment reads and narrows the experiment that name stands for.
@@ -276,6 +297,10 @@ func (c runCommand) repeat(name string) []string {
 	if c.accel != "auto" {
 		out = append(out, "--accel", c.accel)
 	}
+	if c.backend != "auto" {
+		out = append(out, "--backend", c.backend)
+	}
+	out = append(out, c.live.words()...)
 	if c.repsSet {
 		out = append(out, "--reps", fmt.Sprint(c.reps))
 	}

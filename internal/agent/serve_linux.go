@@ -205,7 +205,7 @@ func (s *server) start(r wire.Request) (*worker, error) {
 	}
 	defer give.Close()
 	w := &worker{records: records, cmd: exec.Command("/proc/self/exe")}
-	w.cmd.Args = []string{"napistall-trial"}
+	w.cmd.Args = []string{"napistall", "trial"}
 	w.cmd.Env = append(os.Environ(), roleEnv+"="+roleTrial)
 	w.cmd.ExtraFiles = []*os.File{give, s.lock}
 	w.cmd.Stderr = &w.said

@@ -122,7 +122,7 @@ func (f *follower) take(in Incoming) (done bool, err error) {
 		return false, errors.Join(f.put(in.Record), refused)
 	case in.End != nil && in.End.Outcome == experiment.Failed:
 		if why, ok := strings.CutPrefix(in.End.Why, experiment.UnsupportedWhy); ok {
-			return false, UnsupportedError(fmt.Sprintf("arm %s: %s", f.Arm.Name, why))
+			return false, UnsupportedError(why)
 		}
 		return false, &MachineError{Op: "run the trial", Err: errors.New("the agent gave up: " + in.End.Why)}
 	}

@@ -71,7 +71,7 @@ func TestFollowEnds(t *testing.T) {
 		{"lost", []Incoming{facts(), {Err: cut}}, func(err error) bool { return isBroken(err) && errors.Is(err, cut) }},
 		{"failed", []Incoming{end(experiment.Failed, "no memory")}, func(err error) bool { return isBroken(err) && strings.Contains(err.Error(), "no memory") }},
 		{"unsupported", []Incoming{end(experiment.Failed, experiment.UnsupportedWhy+"no veth")}, func(err error) bool {
-			return !isBroken(err) && errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "arm a: no veth")
+			return !isBroken(err) && errors.Is(err, errors.ErrUnsupported) && strings.Contains(err.Error(), "no veth")
 		}},
 		{"never starts", []Incoming{facts()}, func(err error) bool { return isBroken(err) && strings.Contains(err.Error(), "did not start the load") }},
 	} {

@@ -41,9 +41,9 @@ func (l Live) Refuse(arm experiment.Arm) error {
 	external := arm.Load.Kind == experiment.External
 	switch {
 	case external && l.Device == "":
-		return unsupported(arm, "its load comes from elsewhere: name the device that it reaches, with --device")
+		return unsupported("its load comes from elsewhere: name the device that it reaches, with --device")
 	case !external && l.Device != "":
-		return unsupported(arm, "its load %s makes devices of its own, and %s is only measured: give it load: {kind: external}", arm.Load.Kind, l.Device)
+		return unsupported("its load %s makes devices of its own, and %s is only measured: give it load: {kind: external}", arm.Load.Kind, l.Device)
 	}
 	return l.refuseLoad(arm)
 }
@@ -52,12 +52,12 @@ func (l Live) Refuse(arm experiment.Arm) error {
 func refuseKernel(arm experiment.Arm) error {
 	switch {
 	case arm.Kernel != LiveKernel && !slices.Contains(arm.KernelElse, LiveKernel):
-		return unsupported(arm, "it asks for the kernel %s, and a live machine has only the one that runs it: "+
+		return unsupported("it asks for the kernel %s, and a live machine has only the one that runs it: "+
 			"write kernel: host, or run the arm in a virtual machine with --backend qemu", arm.Kernel)
 	case len(arm.Boot) > 0:
-		return unsupported(arm, "boot: %s can't be given to a kernel that runs already: drop it, or run the arm with --backend qemu", strings.Join(arm.Boot, " "))
+		return unsupported("boot: %s can't be given to a kernel that runs already: drop it, or run the arm with --backend qemu", strings.Join(arm.Boot, " "))
 	case arm.Memory != 0:
-		return unsupported(arm, "memory: is for virtual machines: drop it, or run the arm with --backend qemu")
+		return unsupported("memory: is for virtual machines: drop it, or run the arm with --backend qemu")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (l Live) refuseLoad(arm experiment.Arm) error {
 		return nil
 	}
 	if !l.Bounce && !l.Owned {
-		return unsupported(arm, "the load %s keeps a CPU inside the kernel for %v, where nothing else can use it: "+
+		return unsupported("the load %s keeps a CPU inside the kernel for %v, where nothing else can use it: "+
 			"on a live machine, allow that with --allow-bounce, or run the arm with --backend qemu", arm.Load.Kind, arm.Load.Hold)
 	}
 	limit, more := maxHold, " (--i-own-this-machine: 10 s)"
@@ -76,7 +76,7 @@ func (l Live) refuseLoad(arm experiment.Arm) error {
 		limit, more = ownedHold, ""
 	}
 	if arm.Load.Hold > limit {
-		return unsupported(arm, "hold %v: on a live machine, the load %s may last %v at most%s", arm.Load.Hold, arm.Load.Kind, limit, more)
+		return unsupported("hold %v: on a live machine, the load %s may last %v at most%s", arm.Load.Hold, arm.Load.Kind, limit, more)
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func Starves(l experiment.Load) bool {
 	return l.Kind == experiment.Bounce || l.Band == experiment.HoldBand
 }
 
-func unsupported(arm experiment.Arm, format string, args ...any) error {
-	return UnsupportedError("arm " + arm.Name + ": " + fmt.Sprintf(format, args...))
+func unsupported(format string, args ...any) error {
+	return UnsupportedError(fmt.Sprintf(format, args...))
 }
 
 // CheckLive compares what runs on a live machine with what the arm asks for: no number is made of another

@@ -20,7 +20,7 @@ type BuiltinInfo struct {
 // line of the file, "# NAME: ABOUT".
 func Builtins() []BuiltinInfo {
 	var list []BuiltinInfo
-	for _, name := range []string{"mainline", "seed", "band", "models"} {
+	for _, name := range []string{"mainline", "seed", "band", "models", "here"} {
 		src, _ := Builtin(name)
 		first, _, _ := strings.Cut(string(src), "\n")
 		list = append(list, BuiltinInfo{name, strings.TrimPrefix(first, "# "+name+": ")})

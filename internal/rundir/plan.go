@@ -39,6 +39,15 @@ type Options struct {
 	Accel   string `json:"accel,omitempty"`   // as asked for: auto, kvm or tcg
 	Offline bool   `json:"offline,omitempty"` // nothing fetched
 	Slots   int    `json:"slots,omitempty"`   // targets side by side; 0 as the backend chooses
+	Live    Live   `json:"live,omitzero"`     // for the backends host and ssh
+}
+
+// A Live says on which live machine trials run, and what was allowed there.
+type Live struct {
+	Target string `json:"target,omitempty"` // [user@]host[:port]
+	Device string `json:"device,omitempty"` // a real device that is measured
+	Bounce bool   `json:"bounce,omitempty"` // loads that hold a CPU, for up to 2 s
+	Owned  bool   `json:"owned,omitempty"`  // the same for up to 10 s
 }
 
 // A Host is the machine that napistall ran on, which under emulation decides how fast a target is.

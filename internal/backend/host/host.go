@@ -60,6 +60,6 @@ func (b Backend) Acquire(ctx context.Context, arm experiment.Arm) (backend.Targe
 	return &target{b: b, arm: arm}, nil
 }
 
-func unsupported(arm experiment.Arm, format string, args ...any) error {
-	return backend.UnsupportedError("arm " + arm.Name + ": " + fmt.Sprintf(format, args...))
+func unsupported(format string, args ...any) error {
+	return backend.UnsupportedError(fmt.Sprintf(format, args...))
 }

@@ -22,7 +22,7 @@ import (
 // refuseMachine returns why this machine, as it is now, can't or may not run arm.
 func (b Backend) refuseMachine(arm experiment.Arm) error {
 	if os.Geteuid() != 0 {
-		return unsupported(arm, "on this machine it needs root, for BPF, network devices and the kernel's log")
+		return unsupported("on this machine it needs root, for BPF, network devices and the kernel's log")
 	}
 	found, err := machine.Read(machine.Source{})
 	if err != nil {
@@ -37,21 +37,21 @@ func (b Backend) refuseMachine(arm experiment.Arm) error {
 	}
 	if b.Device != "" {
 		if _, err := os.Stat("/sys/class/net/" + b.Device); err != nil {
-			return unsupported(arm, "this machine has no device %s", b.Device)
+			return unsupported("this machine has no device %s", b.Device)
 		}
 		return nil
 	}
 	test, _, err := load.CPUs(arm.Load.CPU, found.Online)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return unsupported(arm, "%d CPU is online and 2 are needed: the load would take the only one", len(found.Online))
+		return unsupported("%d CPU is online and 2 are needed: the load would take the only one", len(found.Online))
 	}
 	if err != nil {
-		return unsupported(arm, "%v", err)
+		return unsupported("%v", err)
 	}
 	if !backend.Starves(arm.Load) {
 		return nil
 	}
-	return tree{root: "/proc"}.refuse(arm, os.Getpid(), test)
+	return tree{root: "/proc"}.refuse(os.Getpid(), test)
 }
 
 // Run runs trial in an agent's process.

@@ -9,8 +9,8 @@ import (
 	"github.com/napistall/napistall/internal/experiment"
 )
 
-func (b Backend) refuseMachine(arm experiment.Arm) error {
-	return unsupported(arm, "NAPI is Linux's, and this is %s", runtime.GOOS)
+func (b Backend) refuseMachine(experiment.Arm) error {
+	return unsupported("NAPI is Linux's, and this is %s", runtime.GOOS)
 }
 
 // Run is never reached: Acquire refuses.

@@ -74,7 +74,7 @@ func look(t *testing.T) state {
 	for _, name := range stats {
 		dir := filepath.Dir(name)
 		comm, line := text(name), strings.ReplaceAll(text(filepath.Join(dir, "cmdline")), "\x00", " ")
-		ours := strings.Contains(line, "napistall-trial") || strings.HasPrefix(line, "napistall agent")
+		ours := strings.HasPrefix(line, "napistall trial") || strings.HasPrefix(line, "napistall agent")
 		if ours || strings.HasPrefix(comm, "napi/v") {
 			s.threads[filepath.Base(dir)+" "+comm+" "+line] = true
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/machine"
 )
 
@@ -27,7 +26,7 @@ type relative struct {
 // then not stop it: a process from us upwards that may run nowhere else, or the shell of the session,
 // which was there last. A shell that waits stays where it is; that it would be moved when it wakes up
 // depends on what the other CPUs do then.
-func (t tree) refuse(arm experiment.Arm, pid, test int) error {
+func (t tree) refuse(pid, test int) error {
 	shell := 0
 	for self := pid; pid > 1; {
 		r, err := t.relative(pid)
@@ -36,13 +35,13 @@ func (t tree) refuse(arm experiment.Arm, pid, test int) error {
 		}
 		who := fmt.Sprintf("%s (pid %d)", r.comm, r.pid)
 		if slices.Equal(r.allowed, []int{test}) {
-			return unsupported(arm, "%s, from which this program was started, may run on CPU %d only, the one that the load would take: "+
+			return unsupported("%s, from which this program was started, may run on CPU %d only, the one that the load would take: "+
 				"choose another with load: {cpu: N}", who, test)
 		}
 		if shell == 0 && pid != self && r.session == pid {
 			shell = pid
 			if r.cpu == test {
-				return unsupported(arm, "the shell, %s, runs on CPU %d, which the load would take: move it with taskset -cp %s %d, "+
+				return unsupported("the shell, %s, runs on CPU %d, which the load would take: move it with taskset -cp %s %d, "+
 					"or choose another CPU with load: {cpu: N}", who, test, list(without(r.allowed, test)), pid)
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/napistall/napistall/internal/experiment"
 )
 
 // process is what a made-up /proc says of one.
@@ -54,7 +52,7 @@ func TestShellsCPU(t *testing.T) {
 	} {
 		l, sh, u := login, shell, us
 		tc.change(&l, &sh, &u)
-		err := procOf(t, l, sh, u).refuse(experiment.Arm{Name: "a"}, 30, 1)
+		err := procOf(t, l, sh, u).refuse(30, 1)
 		switch {
 		case tc.want == "" && err != nil:
 			t.Errorf("%s: refuse = %v; want nil", tc.name, err)
@@ -62,7 +60,7 @@ func TestShellsCPU(t *testing.T) {
 			t.Errorf("%s: refuse = %v; want ErrUnsupported with %q", tc.name, err, tc.want)
 		}
 	}
-	if err := procOf(t).refuse(experiment.Arm{}, 30, 1); err != nil {
+	if err := procOf(t).refuse(30, 1); err != nil {
 		t.Errorf("refuse = %v where there is no process; want nil", err)
 	}
 }

@@ -237,7 +237,7 @@ func (s *server) traces() string {
 	for _, name := range lines {
 		b, err := os.ReadFile(name)
 		line := strings.ReplaceAll(string(b), "\x00", " ")
-		if err == nil && (strings.HasPrefix(line, "/proc/self/fd/9 agent") || strings.HasPrefix(line, "napistall-trial")) {
+		if err == nil && (strings.HasPrefix(line, "/proc/self/fd/9 agent") || strings.HasPrefix(line, "napistall trial")) {
 			found = append(found, "process "+line)
 		}
 	}
