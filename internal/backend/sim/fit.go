@@ -113,9 +113,8 @@ func isDistinct(rows [][fitQuantities]float64, columns []int, q int) bool {
 	if whole == 0 || len(rows) <= len(columns) {
 		return false
 	}
-	// A cost of 10 µs at most has to make a thousandth of the run time.
 	if q == fitSwitch || q == fitInterrupt {
-		if whole/math.Sqrt(float64(len(rows)))*1e4 < 1e-3 {
+		if few(rows, q) {
 			return false
 		}
 	}
@@ -131,6 +130,18 @@ func isDistinct(rows [][fitQuantities]float64, columns []int, q int) bool {
 	rest.MulVec(x, &b)
 	rest.SubVec(y, &rest)
 	return mat.Norm(&rest, 2) > distinct*whole
+}
+
+// seldom is how many of a quantity there must be for each poll: what a tick takes is lost in what a thousand polls take.
+const seldom = 0.05
+
+func few(rows [][fitQuantities]float64, q int) bool {
+	var polls, others float64
+	for _, r := range rows {
+		polls += r[fitPoll]
+		others += r[q]
+	}
+	return others < seldom*polls
 }
 
 func design(rows [][fitQuantities]float64, columns []int) *mat.Dense {

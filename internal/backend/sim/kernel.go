@@ -46,7 +46,10 @@ func buildOf(arm experiment.Arm) (build, error) {
 		}
 		errs = append(errs, err)
 	}
-	return build{}, fmt.Errorf("arm %s: %w", arm.Name, errors.Join(errs...))
+	if len(errs) > 1 {
+		return build{}, fmt.Errorf("arm %s: none of its kernels: %w; %w", arm.Name, errs[0], errors.Join(errs[1:]...))
+	}
+	return build{}, fmt.Errorf("arm %s: %w", arm.Name, errs[0])
 }
 
 // parseKernel finds out what the kernel that spec names is. Debian's choices of configuration are those of its
@@ -113,9 +116,12 @@ func (b *build) source(kind, rest string, arm experiment.Arm) {
 
 // follow makes b run under the model that arm asks for, as preempt= on the command line would.
 func (b build) follow(arm experiment.Arm) (build, error) {
+	has := experiment.ModelKernel{Generation: generationName(b.gen), Arch: archName(b.arch)}.Models()
 	switch {
 	case arm.Preempt == "" || arm.Preempt == b.preempt:
 		return b, nil
+	case b.dynamic && !slices.Contains(has, arm.Preempt):
+		return b, fmt.Errorf("%s can't run with preempt=%s: %w", b.spec, arm.Preempt, errors.ErrUnsupported)
 	case b.dynamic:
 		b.preempt = arm.Preempt
 		return b, nil
@@ -145,6 +151,10 @@ func generationOf(release string) model.Generation {
 
 func generationName(g model.Generation) string {
 	return [...]string{model.V612: "6.12", model.V618: "6.18", model.V73: "7.3"}[g]
+}
+
+func archName(a model.Arch) string {
+	return [...]string{model.AMD64: "amd64", model.ARM64: "arm64", model.ARMHF: "armhf", model.MIPS: "mips"}[a]
 }
 
 func archOf(debian string) model.Arch {

@@ -15,8 +15,9 @@ const (
 const (
 	// wireOverhead is what a frame takes on Ethernet beside its bytes: checksum, preamble and gap.
 	wireOverhead = 4 + 8 + 12
-	// lineBits is the line that a load without a rate comes over: the fastest that an experiment may ask for.
-	lineBits = 100e9
+	// lineBytes is the line that a load without a rate comes over, bytes a second: the fastest that an experiment may
+	// ask for, 100 Gbit/s.
+	lineBytes = int64(100e9 / 8)
 	// retransmit is TCP_RTO_MIN: when all that was in flight is lost, nothing else tells the sender.
 	retransmit = 200 * millisecond
 	// vethRing is VETH_RING_SIZE, what a flood arrives at.
@@ -44,7 +45,7 @@ func newTraffic(arm experiment.Arm, begin int64, recorded []int64, perPacket int
 	l := arm.Load
 	t := &traffic{kind: l.Kind, rtt: int64(l.RTT), window: int64(l.Window), last: begin, cutAt: begin}
 	t.end = begin + int64(l.Hold)
-	t.rate = int64(lineBits / 8 / float64(max(l.Size, 60)+wireOverhead))
+	t.rate = lineBytes / int64(max(l.Size, 60)+wireOverhead)
 	switch l.Kind {
 	case experiment.NoLoad, experiment.Bounce:
 	case experiment.Flood:
@@ -67,8 +68,8 @@ func newTraffic(arm experiment.Arm, begin int64, recorded []int64, perPacket int
 		}
 		t.list, t.start, t.num, t.den = recorded, begin, 1, 1
 		if span := recorded[len(recorded)-1]; l.Rate > 0 && span > 0 {
-			// As long as n packets take at the rate that is asked for, over as long as they took.
-			t.num, t.den = ratio(int64(float64(len(recorded))*1e9/float64(l.Rate)), span)
+			// As long as their gaps take at the rate that is asked for, over as long as they took.
+			t.num, t.den = ratio(int64(len(recorded)-1)*second/int64(l.Rate), span)
 		}
 	default:
 		return nil, fmt.Errorf("arm %s: the load %s comes from elsewhere, and a simulator has no elsewhere: use paced or recorded", arm.Name, l.Kind)
