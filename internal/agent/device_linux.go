@@ -73,7 +73,13 @@ func (s *session) deviceSettings(arm experiment.Arm) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("set %s to threaded: threaded NAPI came with Linux 5.12: %w", s.device, errors.ErrUnsupported)
 	}
-	return errors.Join(err, s.coalescing(arm))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("set %s to threaded %s: its driver has no NAPI on it now: %w", s.device, mode, errors.ErrUnsupported)
+	}
+	if err != nil {
+		return err
+	}
+	return s.coalescing(arm)
 }
 
 // coalescing sets the device's rx-usecs where the arm states them.

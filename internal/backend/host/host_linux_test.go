@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 		if err := agent.Serve(os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)
 		}
+	case os.Getenv(deviceVar) != "":
+		os.Exit(deviceTrial())
 	case os.Getenv(victimVar) != "":
 		os.Exit(victim())
 	default:

@@ -217,9 +217,8 @@ func TestKillLeavesNothing(t *testing.T) {
 		if i%2 == 0 {
 			who = "napistall"
 		}
-		// A trial takes 1.5 s, of which the first 0.3 s are for its devices.
-		alone := killOne(t, who, time.Duration(random.Int64N(int64(1500*time.Millisecond))))
-		if !alone {
+		// A run takes 1.5 s a trial, of which the first 0.3 s are for its devices.
+		if whole := killOne(t, who, time.Duration(random.Int64N(int64(2500*time.Millisecond)))); !whole {
 			early++
 		}
 		began := time.Now()
