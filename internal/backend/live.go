@@ -83,7 +83,7 @@ func (l Live) refuseLoad(arm experiment.Arm) error {
 
 // Starves reports whether a load means to hold its CPU: what stays in the band does.
 func Starves(l experiment.Load) bool {
-	return l.Kind == experiment.Bounce || l.Band == experiment.HoldBand
+	return l.Kind.Circulates() || l.Band == experiment.HoldBand
 }
 
 func unsupported(format string, args ...any) error {

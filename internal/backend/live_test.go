@@ -47,6 +47,9 @@ func TestRefuse(t *testing.T) {
 		{"band", Live{}, with(func(a *experiment.Arm) {
 			a.Load = experiment.Load{Kind: experiment.Paced, Rate: 1000, Band: experiment.HoldBand, Hold: time.Second}
 		}), "--allow-bounce"},
+		{"windowed", Live{}, with(func(a *experiment.Arm) {
+			a.Load = experiment.Load{Kind: experiment.Windowed, Window: 8, Hold: time.Second}
+		}), "--allow-bounce"},
 		{"paced", Live{}, with(func(a *experiment.Arm) {
 			a.Load = experiment.Load{Kind: experiment.Paced, Rate: 1000, Hold: time.Minute}
 		}), ""},

@@ -45,6 +45,10 @@ func (k LoadKind) OnNIC() bool {
 	return slices.Contains([]LoadKind{Paced, Windowed, TCP, Recorded, External}, k)
 }
 
+// Circulates reports whether frames of the kind go round inside the kernel by themselves until the load's deadline:
+// nothing else then gets the CPU that they are on, but where the kernel lets it.
+func (k LoadKind) Circulates() bool { return k == Bounce || k == Windowed }
+
 // has reports whether a load of the kind has the knob.
 func (k LoadKind) has(knob string) bool { return slices.Contains(owners(knob), k) }
 

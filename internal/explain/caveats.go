@@ -88,9 +88,9 @@ func hardware(arms []ArmSummary) []string {
 	var bounce, flood []string
 	for _, a := range arms {
 		switch a.Arm.Load.Kind {
-		case experiment.Bounce:
+		case experiment.Bounce, experiment.Windowed:
 			bounce = append(bounce, a.Arm.Name)
-		case experiment.Flood:
+		case experiment.Flood, experiment.Paced, experiment.TCP:
 			flood = append(flood, a.Arm.Name)
 		}
 	}
