@@ -208,6 +208,7 @@ func (m *Model) report(s *State, cpu int) Effects {
 		return 0
 	}
 	s.qsmask &^= 1 << cpu
+	s.rcu[cpu] &^= rUrgent | rHeavy // rcu_disable_urgency_upon_qs, of rcu_report_qs_rdp and force_qs_rnp
 	if s.qsmask == 0 {
 		s.run1 |= hGP
 	}
