@@ -175,7 +175,7 @@ func (s *session) setup(ctx context.Context) error {
 		return err
 	}
 	r, err := load.Prepare(ctx, s.trial.Arm.Load, s.test, load.Options{
-		Threaded: s.trial.Arm.Threaded, Isolate: s.isolate, Spare: s.spare, Device: s.device, Preempts: s.facts.Preempt.Preempts(),
+		Threaded: s.trial.Arm.Threaded, Loop: s.trial.Arm.Loop, Isolate: s.isolate, Spare: s.spare, Device: s.device, Preempts: s.facts.Preempt.Preempts(),
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ type Options struct {
 	Threaded bool
 	// Isolate sets the load up in a network namespace of its own, as on a live host.
 	Isolate bool
+	// Loop is the variant of the thread's poll loop: Stock, or BusyPoll (after 6.18).
+	Loop experiment.Loop
 	// Spare is a CPU other than the one under test, for what must run beside the load. Where there is a third
 	// CPU, that is the sender's.
 	Spare int

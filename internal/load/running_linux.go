@@ -108,7 +108,15 @@ func Prepare(ctx context.Context, l experiment.Load, cpu int, o Options) (*Runni
 				return err
 			}
 		}
-		return setup()
+		if err := setup(); err != nil {
+			return err
+		}
+		if o.Loop == experiment.BusyPoll {
+			if err := busyPoll(r.pair.receiver.Attrs().Index); err != nil {
+				return errors.Join(err, r.remove())
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		r.thread.end()
@@ -120,6 +128,13 @@ func Prepare(ctx context.Context, l experiment.Load, cpu int, o Options) (*Runni
 
 // check refuses what can't be done with the devices that a load makes, and finds the CPUs.
 func (r *Running) check() (err error) {
+	switch r.options.Loop {
+	case experiment.Stock, experiment.BusyPoll:
+	case experiment.BacklogThread:
+		return fmt.Errorf("loop %s: no load here keeps backlog_napi/N busy, a veth pair has a NAPI of its own: --backend sim: %w", r.options.Loop, errors.ErrUnsupported)
+	default:
+		return fmt.Errorf("loop %s: this kernel has its own loop: --backend sim, or patch: %w", r.options.Loop, errors.ErrUnsupported)
+	}
 	if r.options.Device != "" {
 		return fmt.Errorf("load %s on %s: what reaches a real device comes from its peer: run napistall load there, and load: {kind: external} here: %w",
 			r.Load.Kind, r.options.Device, errors.ErrUnsupported)

@@ -177,6 +177,23 @@ func TestPrepareRefusesWhatTheseDevicesCant(t *testing.T) {
 	}
 }
 
+// Busy polling is set or refused as unsupported, and a loop that no load here reaches is refused.
+func TestLoops(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	l := experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: time.Second}
+	for _, loop := range []experiment.Loop{experiment.BusyPoll, experiment.BacklogThread, experiment.YieldOnExit} {
+		r, err := Prepare(t.Context(), l, 1, Options{Threaded: true, Isolate: true, Loop: loop})
+		switch {
+		case err == nil && loop == experiment.BusyPoll:
+			if err := r.Stop(); err != nil {
+				t.Error(err)
+			}
+		case !errors.Is(err, errors.ErrUnsupported):
+			t.Errorf("loop %s: %v; want ErrUnsupported", loop, err)
+		}
+	}
+}
+
 // External only watches: the device's own count is what it reads.
 func TestExternal(t *testing.T) {
 	r, err := Prepare(t.Context(), experiment.Load{Kind: experiment.External, Hold: time.Second}, 0, Options{Device: "lo"})
