@@ -131,17 +131,18 @@ func (t *target) Run(ctx context.Context, trial experiment.Trial, emit func(expe
 		return err
 	}
 	s := t.session(trial, guarded)
-	if t.backend.Trace != nil {
-		tr, err := t.backend.Trace(trial)
-		if err != nil {
-			return fmt.Errorf("trace: %w", err)
-		}
-		s.rec.trace = tr
+	if t.backend.Trace == nil {
+		return s.run()
 	}
+	tr, err := t.backend.Trace(trial)
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	s.watch = func(out model.Outcome) { tr.step(s.engine, out) }
 	if err := s.run(); err != nil {
 		return err
 	}
-	return s.rec.trace.finish()
+	return tr.finish()
 }
 
 // argv says which model it was, in words that hold everything which decides the result.

@@ -87,7 +87,7 @@ const routine = quiet | model.EffSchedule | model.EffSwitchVol | model.EffSwitch
 // returns when the poll that is pending then ends.
 func (e *engine) cruise(end int64) int64 {
 	c := &e.fast
-	if c.off || e.rec.trace != nil {
+	if c.off || e.watch != nil {
 		return end
 	}
 	if e.dev.veth {

@@ -20,8 +20,8 @@ func (e *engine) apply(out model.Outcome) {
 	if f&model.EffLine != 0 {
 		e.q.set(slotNIC, max(e.now, e.dev.last+e.dev.moderation))
 	}
-	if e.rec.trace != nil {
-		e.rec.trace.step(e, out)
+	if e.watch != nil {
+		e.watch(out)
 	}
 	if f&^quiet == 0 {
 		return

@@ -64,6 +64,8 @@ type engine struct {
 	load  *traffic
 	rec   *recorder
 	err   error // of the recorder; ends the run
+	// watch, if set, sees every step; then none is skipped.
+	watch func(model.Outcome)
 
 	turn    turn
 	busy    int64 // CPU 0 handles interrupts until then

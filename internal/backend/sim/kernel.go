@@ -35,21 +35,22 @@ func buildOf(arm experiment.Arm) (build, error) {
 	if err := knownBoot(arm); err != nil {
 		return build{}, err
 	}
-	var errs []error
+	var all error
 	for _, spec := range append([]string{arm.Kernel}, arm.KernelElse...) {
 		b, err := parseKernel(spec, arm)
 		if err == nil {
 			b, err = b.follow(arm)
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			return b, nil
+		case all == nil:
+			all = err
+		default:
+			all = fmt.Errorf("%w; %w", all, err)
 		}
-		errs = append(errs, err)
 	}
-	if len(errs) > 1 {
-		return build{}, fmt.Errorf("arm %s: none of its kernels: %w; %w", arm.Name, errs[0], errors.Join(errs[1:]...))
-	}
-	return build{}, fmt.Errorf("arm %s: %w", arm.Name, errs[0])
+	return build{}, fmt.Errorf("arm %s: %w", arm.Name, all)
 }
 
 // parseKernel finds out what the kernel that spec names is. Debian's choices of configuration are those of its

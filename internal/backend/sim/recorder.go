@@ -17,7 +17,6 @@ type recorder struct {
 	begin int64 // of the load
 	hold  int64 // the load's end
 	marks []mark
-	trace *trace
 
 	// Totals since the load began.
 	polls, full, packets   uint64

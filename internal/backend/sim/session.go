@@ -50,6 +50,9 @@ func (t *target) session(trial experiment.Trial, emit func(experiment.Record) er
 	e.latch, e.stamped = c.Latch, e.now
 	e.lasting = c.Loop == model.QSPersistentStamp || c.Loop == model.BusyPoll
 	e.fast.from.id, e.fast.off = none, t.backend.stepwise
+	if e.dev.veth {
+		e.p.step[model.StepUnmask] = 0 // veth_poll only looks at its ring again
+	}
 	load, err := newTraffic(arm, rec.begin, t.recorded, e.p.packet)
 	e.load, e.err = load, err
 	return &session{engine: e, argv: t.argv(trial)}

@@ -31,8 +31,6 @@ const DefaultTraceMax = 1_000_000
 // NewTrace returns a trace that writes to w, which the caller closes after the trial.
 func NewTrace(w io.Writer) *Trace { return &Trace{w: bufio.NewWriterSize(w, 1<<16)} }
 
-type trace = Trace
-
 var errNoTrace = errors.New("nothing was traced: the trial has no event in the span that was asked for")
 
 // step writes what happened now.
@@ -103,11 +101,8 @@ func (t *Trace) write(format string, args ...any) {
 	}
 }
 
-// finish ends the JSON. A nil Trace is none.
+// finish ends the JSON.
 func (t *Trace) finish() error {
-	if t == nil {
-		return nil
-	}
 	if t.n == 0 && t.err == nil {
 		return errNoTrace
 	}
