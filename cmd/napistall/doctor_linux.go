@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,14 +27,19 @@ const (
 
 // examine reads and watches the running machine.
 func examine(ctx context.Context, watch time.Duration) (patient, error) {
-	helper := machine.Helper{Command: []string{"/proc/self/exe", "doctor", "helper"}}
-	survey, kmsg, err := helper.Survey(ctx, askSurvey)
-	if err != nil {
-		return patient{}, err
+	if err := machine.AvoidPollers(); err != nil {
+		slog.Warn("this program may itself wait for a CPU that a poll thread holds", "why", err)
 	}
-	watching := machine.Watching{For: watch, Survey: survey, Helper: helper, GracePeriods: askGPs, Turns: askTurns, Polls: askPolls,
-		Trace: watch > 0 && survey.Root}
-	return patient{Case: doctor.Case{Survey: survey, Watch: watching.Run(ctx), Log: doctor.ReadLog(kmsg)}, kmsg: kmsg}, nil
+	helper := machine.Helper{Command: []string{"/proc/self/exe", "doctor", "helper"}}
+	var watched machine.Watch
+	var watching sync.WaitGroup
+	watching.Go(func() { // beside the survey: a helper's start is most of the time on a small board
+		watched = machine.Watching{For: watch, Helper: helper, GracePeriods: askGPs, Turns: askTurns, Polls: askPolls,
+			Trace: watch > 0 && os.Geteuid() == 0}.Run(ctx)
+	})
+	survey, kmsg, err := helper.Survey(ctx, askSurvey)
+	watching.Wait()
+	return patient{Case: doctor.Case{Survey: survey, Watch: watched, Log: doctor.ReadLog(kmsg)}, kmsg: kmsg}, err
 }
 
 // newDoctorHelper is the process that asks what can hang.
@@ -41,13 +49,14 @@ func newDoctorHelper() *cobra.Command {
 		Short:  "Ask the kernel what can hang (doctor starts it)",
 		Hidden: true,
 		Args:   usageArgs(cobra.RangeArgs(1, 2)),
-		RunE:   func(_ *cobra.Command, args []string) error { return answer(args) },
+		RunE:   func(cmd *cobra.Command, args []string) error { return answer(cmd.Context(), args) },
 	}
 }
 
-func answer(args []string) error {
+// answer goes on until ctx ends, or until nobody reads any more.
+func answer(ctx context.Context, args []string) error {
 	lines := json.NewEncoder(os.Stdout)
-	beat := func(b machine.Beat) error { return lines.Encode(b) }
+	beat := func(b machine.Beat) error { return errors.Join(ctx.Err(), lines.Encode(b)) }
 	switch args[0] {
 	case askSurvey:
 		return machine.Tell(func(p machine.Part) error { return lines.Encode(p) })

@@ -31,7 +31,7 @@ func (t *doctorText) report(c doctor.Case, r doctor.Report) {
 	}
 	t.machine(c.Survey)
 	t.pollers(r.Pollers)
-	t.watch(c.Watch)
+	t.watch(c.Watch, c.Survey.IRQs)
 	for i, f := range r.Findings {
 		t.finding(i+1, f)
 	}
@@ -109,7 +109,7 @@ func threadCells(k *machine.KThread) []string {
 	return []string{fmt.Sprintf("%s (%d)", k.Name, k.PID), strconv.Itoa(k.CPU), orDash(k.CPUs), class}
 }
 
-func (t *doctorText) watch(w machine.Watch) {
+func (t *doctorText) watch(w machine.Watch, irqs []machine.IRQ) {
 	if w.Took == 0 {
 		t.printf("\nnot watched\n")
 		return
@@ -139,7 +139,7 @@ func (t *doctorText) watch(w machine.Watch) {
 		t.printf("    %s: %s packets/s received\n", n.Name, perSecond(n.Count, w.Took))
 	}
 	for _, n := range w.Interrupts {
-		if n.Count > 0 {
+		if slices.ContainsFunc(irqs, func(i machine.IRQ) bool { return i.Number == n.IRQ }) {
 			t.printf("    irq %d: %s/s\n", n.IRQ, perSecond(n.Count, w.Took))
 		}
 	}

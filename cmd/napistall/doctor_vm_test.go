@@ -66,9 +66,11 @@ func (g doctorGuest) boot(t *testing.T) (map[string]doctorRun, string) {
 	args := append(g.qemu[1:], "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
 		"-serial", "stdio", "-kernel", img.Path, "-initrd", initrd, "-append", g.append+" quiet panic=1")
 	cmd := exec.CommandContext(t.Context(), g.qemu[0], args...)
-	cmd.Env = append(os.Environ(), "PATH="+os.Getenv(realPath)) // the scripts play a QEMU of their own
-	if real, err := exec.LookPath(g.qemu[0]); err == nil {
-		cmd.Path = real
+	for _, dir := range filepath.SplitList(os.Getenv(realPath)) { // the scripts play a QEMU of their own
+		if path := filepath.Join(dir, g.qemu[0]); fileExists(path) {
+			cmd.Path, cmd.Err = path, nil
+			break
+		}
 	}
 	console, err := cmd.CombinedOutput()
 	if err != nil {
@@ -79,6 +81,11 @@ func (g doctorGuest) boot(t *testing.T) (map[string]doctorRun, string) {
 		t.Fatalf("the guest did not come to its end:\n%s", console)
 	}
 	return runs, string(console)
+}
+
+func fileExists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // initramfs writes two archives, one behind the other: what every guest has, and napistall.

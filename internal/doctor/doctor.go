@@ -119,6 +119,7 @@ func (r *Report) decide(c Case, m model) {
 	case m.preempts == no && unclear > 0:
 		r.Verdict, r.Confidence = CannotTell, Low
 		r.Summary = fmt.Sprintf("%s would not be preempted, and whether %s is on could not be read.", loop(m), theirThread(r.Pollers))
+		r.Doubts = append(r.Doubts, "its device is in another network namespace, or listed nowhere: run doctor there (ip netns exec NAME, nsenter -t PID -n)")
 	case m.preempts == no && blind(c):
 		r.Verdict, r.Confidence = CannotTell, Low
 		r.Summary = fmt.Sprintf("%s would not be preempted, and not every poll thread can be seen from here.", loop(m))

@@ -44,15 +44,19 @@ func hold(c *Case) {
 	c.Watch.Threads[0] = machine.Watched{PID: 88, Name: "napi/vb-8193", CPU: 1, Looks: 11, Took: 500 * ms, RunTime: 495 * ms, Longest: 450 * ms}
 }
 
-func TestJudge(t *testing.T) {
-	for _, tt := range []struct {
-		name       string
-		change     func(*Case)
-		verdict    Verdict
-		confidence Confidence
-		says       string // in the summary or a doubt
-		findings   []string
-	}{
+// A judged case: what is changed on the board, and what comes of it.
+type judged struct {
+	name       string
+	change     func(*Case)
+	verdict    Verdict
+	confidence Confidence
+	says       string // in the summary or a doubt
+	findings   []string
+}
+
+// watchedCases are about the kernel and what it did.
+func watchedCases() []judged {
+	return []judged{
 		{"at rest", func(*Case) {}, Exposed, High, "vb polls in a thread that nothing preempts. In the 0.50 s that were watched it did not happen",
 			[]string{"loop-exit affected", "silent-waits note"}},
 		{"a grace period does not end", func(c *Case) {
@@ -85,6 +89,12 @@ func TestJudge(t *testing.T) {
 		{"full or lazy", func(c *Case) { c.Survey.Facts = facts("7.3.4", "x86_64", true, rcu.Full, rcu.Lazy) }, NotExposed, High, "FULL or LAZY", nil},
 		{"none or voluntary", func(c *Case) { c.Survey.Facts = facts("6.6.86", "mips", false, rcu.None, rcu.Voluntary) }, Exposed, High, "",
 			[]string{"loop-exit affected", "d6dbbb11247c possible", "silent-waits note"}},
+	}
+}
+
+// unsureCases are about what is not known.
+func unsureCases() []judged {
+	return []judged{
 		{"unknown model", func(c *Case) {
 			c.Survey.Facts = facts("6.18.44", "x86_64", true, rcu.None, rcu.Voluntary, rcu.Full, rcu.Lazy)
 		}, CannotTell, Low, "debugfs", []string{"loop-exit possible", "silent-waits note"}},
@@ -116,6 +126,12 @@ func TestJudge(t *testing.T) {
 		}, Exposed, Medium, "contradict each other: uname -v leaves full", []string{"loop-exit affected", "silent-waits note"}},
 		{"moderated", func(c *Case) { c.Survey.Devices[0].Coalescing = &machine.Coalescing{RxUsecs: new(int64(125))} }, Exposed, Medium, "interrupt moderation keeps",
 			[]string{"loop-exit affected", "silent-waits note"}},
+	}
+}
+
+// deviceCases are about what polls.
+func deviceCases() []judged {
+	return []judged{
 		{"RTNL held", func(c *Case) {
 			c.Survey.Cut, c.Survey.Netlink, c.Survey.Devices[0].NAPIs, c.Survey.Devices[1].NAPIs = "NAPI instances", "no answer", nil, nil
 		}, Exposed, High, "", []string{"loop-exit affected", "rtnl note", "silent-waits note"}},
@@ -146,7 +162,11 @@ func TestJudge(t *testing.T) {
 			c.Survey.Devices[0].Driver, c.Survey.Devices[0].Kind, c.Survey.Devices[0].Name = "", "wireguard", "wg0"
 		}, NotExposed, High, "Another issue is possible", []string{"CVE-2026-52945 possible"}},
 		{"nothing could be read", func(c *Case) { *c = Case{} }, CannotTell, Low, "could not be read", nil},
-	} {
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, tt := range slices.Concat(watchedCases(), unsureCases(), deviceCases()) {
 		c := board()
 		tt.change(&c)
 		r := Judge(c)

@@ -61,20 +61,22 @@ const maxDevices = 4096
 // Devices reads every network device from sysfs. It can wait while somebody holds RTNL: from 5.12 to 6.7
 // the read of threaded asks for it.
 func (s Source) Devices() ([]Device, error) {
+	var devices []Device
+	err := s.eachDevice(func(d Device) { devices = append(devices, d) })
+	return devices, err
+}
+
+func (s Source) eachDevice(emit func(Device)) error {
 	names, err := s.list("sys/class/net")
 	if err != nil {
-		return nil, fmt.Errorf("list network devices: %w", err)
+		return fmt.Errorf("list network devices: %w", err)
 	}
-	var devices []Device
-	for _, name := range names {
+	for _, name := range names[:min(len(names), maxDevices)] {
 		if d, ok := s.device(name); ok {
-			devices = append(devices, d)
-		}
-		if len(devices) == maxDevices {
-			break
+			emit(d)
 		}
 	}
-	return devices, nil
+	return nil
 }
 
 // device reads one; ok is false for what is no device, like bonding_masters, and for one that is gone.

@@ -74,6 +74,9 @@ const (
 	Patience = time.Second
 )
 
+// beforeRTNL is what is cut off when a helper did not even come to what can hang.
+const beforeRTNL = "the machine's own files"
+
 // Survey reads the running machine through a helper that was asked to Tell, until it has said nothing for
 // Patience or ctx ends. What had not answered by then is in Cut. Kmsg is the kernel log's text.
 func (h Helper) Survey(ctx context.Context, question ...string) (v Survey, kmsg string, err error) {
@@ -81,19 +84,21 @@ func (h Helper) Survey(ctx context.Context, question ...string) (v Survey, kmsg 
 	defer cancel()
 	patience := time.AfterFunc(startTime, cancel)
 	defer patience.Stop()
-	began, told := "", false
+	began, told := beforeRTNL, false
 	err = h.Ask(ctx, func(line []byte) {
 		var p Part
 		if json.Unmarshal(line, &p) != nil {
 			return
 		}
-		patience.Reset(Patience)
 		told = true
 		if p.Begins != "" {
 			began = p.Begins
 		}
 		if p.Netlink != nil {
 			began = "" // the last answer
+		}
+		if began != beforeRTNL { // what came before only takes as long as it takes
+			patience.Reset(Patience)
 		}
 		if p.Kmsg != nil {
 			kmsg = *p.Kmsg

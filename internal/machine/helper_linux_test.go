@@ -78,46 +78,79 @@ func TestSurveyIsBounded(t *testing.T) {
 }
 
 func TestWatchThisMachine(t *testing.T) {
-	v := Survey{Facts: Facts{Online: []int{0, 1}}, Threads: []KThread{{PID: os.Getpid(), Name: "us"}, {PID: 1 << 30, Name: "nobody"}}}
-	w := Watching{For: 300 * time.Millisecond, Survey: v, Helper: helper(t), GracePeriods: "gps", Turns: "turns"}.Run(t.Context())
-	if len(w.Threads) != 1 || w.Threads[0].Looks < 3 || w.Took < 300*time.Millisecond || len(w.GracePeriods)+len(w.NoGP) == 0 {
+	w := Watching{For: 300 * time.Millisecond, Helper: helper(t), GracePeriods: "gps", Turns: "turns"}.Run(t.Context())
+	if w.Took < 300*time.Millisecond || len(w.GracePeriods)+len(w.NoGP) == 0 || w.NoPolls == "" {
 		t.Errorf("watch %+v", w)
+	}
+}
+
+func TestSampleLooksAtThreads(t *testing.T) {
+	x := newWatcher(Watching{For: 300 * time.Millisecond})
+	tallies := x.sample(t.Context(), []KThread{{PID: os.Getpid(), Name: "us"}, {PID: 1 << 30, Name: "nobody"}})
+	if us, nobody := tallies[0].watched, tallies[1].watched; us.Looks < 3 || us.Took < 200*time.Millisecond || nobody.Looks != 0 {
+		t.Errorf("us %+v, nobody %+v", us, nobody)
 	}
 }
 
 // TestWatchIsBounded: a grace period that never ends is given up, and said to be censored.
 func TestWatchIsBounded(t *testing.T) {
-	w := Watching{For: 100 * time.Millisecond, Survey: Survey{Facts: Facts{Online: []int{0, 1}}}, Helper: helper(t), GracePeriods: "never"}.Run(t.Context())
+	w := Watching{For: 100 * time.Millisecond, Helper: helper(t), GracePeriods: "never"}.Run(t.Context())
+	if len(newWatcher(Watching{}).online) == 1 {
+		if w.NoGP == "" {
+			t.Errorf("watch of one CPU %+v; want why there is no grace period", w)
+		}
+		return
+	}
 	if len(w.GracePeriods) != 1 || !w.GracePeriods[0].Censored || w.GracePeriods[0].Took < Late {
 		t.Errorf("grace periods %+v; want one, censored after %v", w.GracePeriods, Late)
 	}
-	w = Watching{For: 100 * time.Millisecond, Survey: Survey{Facts: Facts{Online: []int{0, 1}}}, Helper: helper(t), GracePeriods: "none"}.Run(t.Context())
+	w = Watching{For: 100 * time.Millisecond, Helper: helper(t), GracePeriods: "none"}.Run(t.Context())
 	if w.NoGP == "" || len(w.GracePeriods) > 0 {
 		t.Errorf("watch %+v; want why there is no grace period", w)
-	}
-	w = Watching{For: 100 * time.Millisecond, Survey: Survey{Facts: Facts{Online: []int{0}}}, Helper: helper(t), GracePeriods: "never"}.Run(t.Context())
-	if w.NoGP == "" {
-		t.Errorf("watch of one CPU %+v; want why there is no grace period", w)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	start := time.Now()
-	_ = Watching{For: time.Hour, Survey: Survey{Facts: Facts{Online: []int{0, 1}}}, Helper: helper(t), GracePeriods: "never"}.Run(ctx)
+	_ = Watching{For: time.Hour, Helper: helper(t), GracePeriods: "never"}.Run(ctx)
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("an interrupted watch took %v", took)
 	}
 }
 
-// TestBusyThreadIsAskedForTurns: a thread of ours that never sleeps makes the watch ask for its CPU, which lets others run.
-func TestBusyThreadIsAskedForTurns(t *testing.T) {
-	x := &watcher{Watching: Watching{Helper: helper(t), Turns: "turns", Survey: Survey{Isolated: []int{1}}}, start: time.Now(), asked: map[int]time.Time{}, last: map[int]time.Time{}}
+// TestTurns: a CPU that lets others run says so, an isolated one is not asked, and none twice at a time.
+func TestTurns(t *testing.T) {
+	x := newWatcher(Watching{Helper: helper(t), Turns: "turns"})
+	x.isolated = []int{1}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var helpers = &x.helpers
-	x.askTurns(ctx, helpers, []int{0, 0, 1}) // 1 is isolated
-	x.askTurns(ctx, helpers, []int{0})       // asked already
-	helpers.Wait()
-	if len(x.turns) != 1 || *x.turns[0].CPU != 0 || x.turns[0].Took <= 0 || len(x.asked) != 0 {
-		t.Errorf("turns %+v, outstanding %v; want one of CPU 0", x.turns, x.asked)
+	x.askTurns(ctx, []int{0, 0, 1})
+	x.askTurns(ctx, []int{0})
+	x.helpers.Wait()
+	if len(x.turns) != 1 || *x.turns[0].CPU != 0 || x.turns[0].Took <= 0 || x.pending() {
+		t.Errorf("turns %+v, pending %v; want one of CPU 0", x.turns, x.pending())
+	}
+}
+
+// TestPending: a helper that has said nothing is waited for, and a wait until it is late.
+func TestPending(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	for _, tt := range []struct {
+		name string
+		set  func(*watcher)
+		want bool
+	}{
+		{"nothing", func(*watcher) {}, false},
+		{"a helper that starts", func(x *watcher) { x.silent["gps"] = ago(5 * time.Second) }, true},
+		{"a helper that never starts", func(x *watcher) { x.silent["gps"] = ago(startTime) }, false},
+		{"a grace period", func(x *watcher) { x.begun = new(ago(time.Second)) }, true},
+		{"a late grace period", func(x *watcher) { x.begun = new(ago(Late)) }, false},
+		{"a turn", func(x *watcher) { x.asked[1] = ago(time.Second) }, true},
+		{"a late turn", func(x *watcher) { x.asked[1] = ago(Late) }, false},
+	} {
+		x := newWatcher(Watching{})
+		tt.set(x)
+		if got := x.pending(); got != tt.want {
+			t.Errorf("%s: pending = %v; want %v", tt.name, got, tt.want)
+		}
 	}
 }

@@ -32,7 +32,7 @@ const (
 	maxCounted = 1024
 )
 
-// TellPolls counts the polls of every device at the tracepoint napi:napi_poll and tells them each second, as long
+// TellPolls counts the polls of every device at the tracepoint napi:napi_poll and tells them four times a second, as long
 // as emit takes them. Detaching waits for grace periods: call it in a process that may hang.
 func TellPolls(emit func(Beat) error) error {
 	counts, closing, err := attachPolls()
@@ -41,7 +41,7 @@ func TellPolls(emit func(Beat) error) error {
 	}
 	defer closing()
 	start := time.Now()
-	for next := start; ; next = next.Add(time.Second) {
+	for next := start; ; next = next.Add(pollsEvery) {
 		time.Sleep(time.Until(next))
 		var name [deviceName]byte
 		var each []pollCount
@@ -63,6 +63,9 @@ func TellPolls(emit func(Beat) error) error {
 		}
 	}
 }
+
+// pollsEvery is how often the counts are told: a short watch wants some, too.
+const pollsEvery = 250 * time.Millisecond
 
 func attachPolls() (counts *ebpf.Map, closing func(), err error) {
 	if runtime.GOARCH == "arm" {

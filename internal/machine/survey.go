@@ -171,6 +171,7 @@ const maxCPU = 65535
 func (s Source) survey() (Survey, error) {
 	var v Survey
 	err := s.tellFiles(func(p Part) error { v.Add(p); return nil })
+	v.Devices, _ = s.Devices() // a machine without /sys/class/net still has the rest
 	v.Copies, v.Netlink = true, "no answer in copies of files"
 	return v, err
 }
@@ -196,18 +197,6 @@ func (s Source) tellFiles(emit func(Part) error) error {
 	}
 	if softnet, err := ParseSoftnet(s.text("proc/net/softnet_stat"), facts.Online); err == nil && len(softnet) > 0 {
 		if err := emit(Part{Softnet: softnet}); err != nil {
-			return err
-		}
-	}
-	if s.live() {
-		return nil
-	}
-	devices, err := s.Devices()
-	if err != nil {
-		return nil // a machine without /sys/class/net still has the rest
-	}
-	for _, d := range devices {
-		if err := emit(Part{Device: &d}); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,21 +21,20 @@ func Tell(emit func(Part) error) error {
 	if err := emit(Part{Kmsg: &kmsg}); err != nil {
 		return err
 	}
-	if err := emit(Part{Begins: "network devices in sysfs"}); err != nil {
-		return err
-	}
-	devices, err := s.Devices()
-	if err != nil {
-		return err
-	}
 	var failed error
 	tell := func(p Part) {
 		if failed == nil {
 			failed = emit(p)
 		}
 	}
-	for _, d := range devices {
+	var devices []Device
+	tell(Part{Begins: "network devices in sysfs"})
+	err := s.eachDevice(func(d Device) {
+		devices = append(devices, d)
 		tell(Part{Device: &d})
+	})
+	if err != nil {
+		return err
 	}
 	tell(Part{Begins: "NAPI instances, drivers and coalescing over netlink"})
 	seen := map[int]bool{}
@@ -125,6 +125,34 @@ func TellTurns(cpus []int, emit func(Beat) error) error {
 		}
 	}
 	return err
+}
+
+// AvoidPollers keeps this process, and what it starts, off the CPUs where a poll thread runs right now, where
+// there is another: a thread of ours in the queue of a CPU that is held would be its next victim.
+func AvoidPollers() error {
+	var s Source
+	threads, _, err := s.NAPIThreads()
+	if err != nil {
+		return err
+	}
+	held := map[int]bool{}
+	for _, t := range threads {
+		if t.State == "R" {
+			held[t.CPU] = true
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	mine, err := Affinity(0)
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(mine, func(cpu int) bool { return held[cpu] })
+	if len(others) == 0 {
+		return nil
+	}
+	return PinProcess(others...)
 }
 
 // errNotHere is about tracing where it would do harm.

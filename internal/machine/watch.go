@@ -19,7 +19,7 @@ type Watch struct {
 	// Polls are what the tracepoint napi:napi_poll counted, by device; NoPolls says why it did not.
 	Polls   []Polls `json:"polls,omitempty"`
 	NoPolls string  `json:"no_polls,omitempty"`
-	// Interrupts are those of the NAPI instances' numbers, Packets the devices', both while it was watched.
+	// Interrupts and Packets are what came while it was watched, by number and by device.
 	Interrupts []IRQCount `json:"interrupts,omitempty"`
 	Packets    []Count    `json:"packets,omitempty"`
 	Softnet    []Softnet  `json:"softnet,omitempty"` // what was added

@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -11,10 +12,9 @@ import (
 	"time"
 )
 
-// A Watching says what to watch on the running machine.
+// A Watching says how to watch the running machine.
 type Watching struct {
-	For    time.Duration // default 500 ms
-	Survey Survey        // what is watched: its threads, devices and CPUs
+	For    time.Duration // default Glance
 	Helper Helper
 	// Asks starts a helper's three kinds of measurement: further arguments for grace periods, turns (a
 	// list of CPUs follows) and polls.
@@ -37,39 +37,44 @@ const (
 // watcher is a Watching that runs.
 type watcher struct {
 	Watching
-	start time.Time
-
-	helpers sync.WaitGroup
+	start    time.Time
+	helpers  sync.WaitGroup
+	isolated []int // CPUs that are left alone
+	online   []int
 
 	mu      sync.Mutex
-	waits   []Wait            // grace periods that ended
-	begun   *time.Time        // of the one that goes on
-	noGP    string            //
-	turns   []Wait            // turns that ended
-	asked   map[int]time.Time // CPUs whose turn goes on, and since when
-	last    map[int]time.Time // CPUs whose turn was asked for last
+	waits   []Wait               // grace periods that ended
+	begun   *time.Time           // of the one that goes on
+	noGP    string               // why there is none
+	turns   []Wait               // turns that ended
+	asked   map[int]time.Time    // CPUs whose turn goes on, and since when
+	last    map[int]time.Time    // CPUs whose turn was asked for last
+	silent  map[string]time.Time // helpers that have not said a word yet, and since when
 	polls   map[string]Polls
 	noPolls string
 	traced  bool
 }
 
-// Run watches until w.For is over, and somewhat longer while a grace period or a turn is on its way to be
-// late. It waits for nothing that the machine holds up.
+// Run watches until w.For is over, and somewhat longer while a helper has not started, or a grace period or a
+// turn is on its way to be late. It waits for nothing that the machine holds up.
 func (w Watching) Run(ctx context.Context) Watch {
 	if w.For <= 0 {
 		w.For = Glance
 	}
-	x := &watcher{Watching: w, start: time.Now(), asked: map[int]time.Time{}, last: map[int]time.Time{}, polls: map[string]Polls{}}
+	var s Source
+	threads, _, err := s.NAPIThreads()
+	if err != nil {
+		return Watch{NoGP: err.Error()}
+	}
+	x := newWatcher(w)
 	ctx, cancel := context.WithCancel(ctx)
-	helpers := &x.helpers
-	helpers.Go(func() { x.gracePeriods(ctx) })
+	x.helpers.Go(func() { x.gracePeriods(ctx) })
 	before := x.counters()
-	tallies := x.sample(ctx, helpers)
-	watch := Watch{Took: time.Since(x.start), Step: StepFor(len(w.Survey.Threads))}
+	tallies := x.sample(ctx, threads)
+	watch := Watch{Took: time.Since(x.start), Step: StepFor(len(threads))}
 	x.difference(&watch, before)
-	x.patience(ctx)
 	cancel()
-	helpers.Wait()
+	x.helpers.Wait()
 	x.results(&watch)
 	for _, t := range tallies {
 		if t.watched.Looks > 1 {
@@ -79,10 +84,18 @@ func (w Watching) Run(ctx context.Context) Watch {
 	return watch
 }
 
+func newWatcher(w Watching) *watcher {
+	var s Source
+	x := &watcher{Watching: w, start: time.Now(), asked: map[int]time.Time{}, last: map[int]time.Time{}, silent: map[string]time.Time{}, polls: map[string]Polls{}}
+	x.isolated = isolated(s.params())
+	x.online, _ = ParseCPUList(s.text("sys/devices/system/cpu/online")) // where it can't be read, nothing is assumed
+	return x
+}
+
 // sample looks at the threads until the time is over, and asks for turns where one keeps a CPU.
-func (x *watcher) sample(ctx context.Context, helpers *sync.WaitGroup) []*tally {
+func (x *watcher) sample(ctx context.Context, threads []KThread) []*tally {
 	var tallies []*tally
-	for _, t := range x.Survey.Threads {
+	for _, t := range threads {
 		tallies = append(tallies, &tally{watched: Watched{PID: t.PID, Name: t.Name}})
 	}
 	tick := time.NewTicker(StepFor(len(tallies)))
@@ -99,9 +112,9 @@ func (x *watcher) sample(ctx context.Context, helpers *sync.WaitGroup) []*tally 
 				busy = append(busy, l.cpu)
 			}
 		}
-		x.askTurns(ctx, helpers, busy)
-		x.askPolls(ctx, helpers)
-		if time.Since(x.start) >= x.For {
+		x.askTurns(ctx, busy)
+		x.askPolls(ctx)
+		if time.Since(x.start) >= x.For && !x.pending() {
 			return tallies
 		}
 		select {
@@ -130,6 +143,15 @@ func (x *watcher) look(pid int) (look, bool) {
 }
 
 func (x *watcher) beats(ctx context.Context, on func(Beat), question ...string) error {
+	key := strings.Join(question, " ")
+	x.mu.Lock()
+	x.silent[key] = time.Now()
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		delete(x.silent, key)
+		x.mu.Unlock()
+	}()
 	return x.Helper.Ask(ctx, func(line []byte) {
 		var b Beat
 		if json.Unmarshal(line, &b) != nil {
@@ -138,13 +160,14 @@ func (x *watcher) beats(ctx context.Context, on func(Beat), question ...string) 
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		if ctx.Err() == nil {
+			delete(x.silent, key)
 			on(b)
 		}
 	}, question...)
 }
 
 func (x *watcher) gracePeriods(ctx context.Context) {
-	if len(x.Survey.Facts.Online) == 1 {
+	if len(x.online) == 1 {
 		x.mu.Lock()
 		x.noGP = "with one CPU, membarrier waits for no grace period"
 		x.mu.Unlock()
@@ -170,13 +193,13 @@ func (x *watcher) gracePeriods(ctx context.Context) {
 }
 
 // askTurns starts to measure how long others wait for CPUs, once a second each.
-func (x *watcher) askTurns(ctx context.Context, helpers *sync.WaitGroup, cpus []int) {
+func (x *watcher) askTurns(ctx context.Context, cpus []int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var ask []string
 	for _, cpu := range slices.Compact(slices.Sorted(slices.Values(cpus))) {
 		_, outstanding := x.asked[cpu]
-		if outstanding || time.Since(x.last[cpu]) < time.Second || slices.Contains(x.Survey.Isolated, cpu) || len(ask) == maxTurns {
+		if outstanding || time.Since(x.last[cpu]) < time.Second || slices.Contains(x.isolated, cpu) || len(ask) == maxTurns {
 			continue
 		}
 		x.last[cpu] = time.Now()
@@ -185,7 +208,7 @@ func (x *watcher) askTurns(ctx context.Context, helpers *sync.WaitGroup, cpus []
 	if len(ask) == 0 {
 		return
 	}
-	helpers.Go(func() {
+	x.helpers.Go(func() {
 		_ = x.beats(ctx, func(b Beat) { // without a helper nothing is known of turns, and nothing is claimed
 			switch {
 			case b.Begin != nil && b.Begin.CPU != nil:
@@ -200,7 +223,7 @@ func (x *watcher) askTurns(ctx context.Context, helpers *sync.WaitGroup, cpus []
 
 // askPolls starts to count polls once a grace period has ended in time: enabling a tracepoint is no good idea
 // on a machine that stands still.
-func (x *watcher) askPolls(ctx context.Context, helpers *sync.WaitGroup) {
+func (x *watcher) askPolls(ctx context.Context) {
 	if !x.Trace {
 		return
 	}
@@ -210,7 +233,7 @@ func (x *watcher) askPolls(ctx context.Context, helpers *sync.WaitGroup) {
 		return
 	}
 	x.traced = true
-	helpers.Go(func() {
+	x.helpers.Go(func() {
 		err := x.beats(ctx, func(b Beat) {
 			switch {
 			case b.Polls != nil:
@@ -227,35 +250,21 @@ func (x *watcher) askPolls(ctx context.Context, helpers *sync.WaitGroup) {
 	})
 }
 
-// patience waits while something outstanding is not yet late.
-func (x *watcher) patience(ctx context.Context) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for x.pending() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
+// pending reports whether something is outstanding that is not yet late.
 func (x *watcher) pending() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.begun != nil && time.Since(*x.begun) < Late {
-		return true
-	}
-	if len(x.waits) == 0 && x.begun == nil && x.noGP == "" && time.Since(x.start) < Late {
-		return true // the helper has not come so far
-	}
-	for cpu := range x.last {
-		since, going := x.asked[cpu]
-		if going && time.Since(since) < Late {
+	for _, since := range x.silent {
+		if time.Since(since) < startTime {
 			return true
 		}
 	}
-	return false
+	for _, since := range x.asked {
+		if time.Since(since) < Late {
+			return true
+		}
+	}
+	return x.begun != nil && time.Since(*x.begun) < Late
 }
 
 // results adds what the helpers have found. They have ended.
@@ -280,6 +289,8 @@ func (x *watcher) results(watch *Watch) {
 		watch.NoPolls = "only root can count polls"
 	case !x.Trace:
 		watch.NoPolls = "polls are counted with --for"
+	case x.traced && len(x.polls) == 0 && x.noPolls == "":
+		watch.NoPolls = "none was counted, or the count could not be attached in time"
 	case !x.traced:
 		watch.NoPolls = "no grace period ended in time: a tracepoint was not enabled on a machine that stands still"
 	}
@@ -296,25 +307,26 @@ func (x *watcher) counters() counters {
 	var s Source
 	c := counters{packets: map[string]uint64{}}
 	c.irqs = ParseInterrupts(s.text("proc/interrupts"))
-	for _, d := range x.Survey.Devices {
-		if n := s.RxPackets(d.Name); n != nil && d.Up {
-			c.packets[d.Name] = *n
+	names, _ := s.list("sys/class/net") // without a list, no packets are counted
+	for _, name := range names {
+		if n := s.RxPackets(name); n != nil {
+			c.packets[name] = *n
 		}
 	}
-	c.softnet, _ = ParseSoftnet(s.text("proc/net/softnet_stat"), x.Survey.Facts.Online) // none where it can't be read
+	c.softnet, _ = ParseSoftnet(s.text("proc/net/softnet_stat"), x.online) // none where it can't be read
 	return c
 }
 
 func (x *watcher) difference(watch *Watch, before counters) {
 	after := x.counters()
-	for _, irq := range x.Survey.IRQs {
-		if n, ok := after.irqs[irq.Number]; ok && n >= before.irqs[irq.Number] {
-			watch.Interrupts = append(watch.Interrupts, IRQCount{irq.Number, n - before.irqs[irq.Number]})
+	for _, irq := range slices.Sorted(maps.Keys(after.irqs)) {
+		if n, was := after.irqs[irq], before.irqs[irq]; n > was {
+			watch.Interrupts = append(watch.Interrupts, IRQCount{irq, n - was})
 		}
 	}
-	for _, d := range x.Survey.Devices {
-		if n, ok := after.packets[d.Name]; ok && n > before.packets[d.Name] {
-			watch.Packets = append(watch.Packets, Count{d.Name, n - before.packets[d.Name]})
+	for _, name := range slices.Sorted(maps.Keys(after.packets)) {
+		if n, was := after.packets[name], before.packets[name]; n > was {
+			watch.Packets = append(watch.Packets, Count{name, n - was})
 		}
 	}
 	for i, s := range after.softnet {
