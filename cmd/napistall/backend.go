@@ -12,7 +12,7 @@ import (
 
 // A place says where trials run, as asked for on the command line.
 type place struct {
-	backend string // auto, qemu, host or ssh
+	backend string // auto, qemu, sim, host or ssh
 	accel   string // auto, kvm or tcg
 	store   kimage.Store
 	live    liveFlags
@@ -31,13 +31,15 @@ func (p place) open() (backend.Backend, string, error) {
 	switch p.backend {
 	case "auto", "qemu":
 		return qemu.Backend{Accel: p.accel, Store: p.store, Log: func(line string) { slog.Info(line) }}, "qemu", nil
+	case "sim":
+		return newSimBackend(), "sim", nil
 	case "host":
 		return p.live.host(), "host", nil
 	case "ssh":
 		b, err := p.live.ssh()
 		return b, "ssh", err
 	}
-	return nil, "", usagef("--backend %s: want auto, qemu, host or ssh", p.backend)
+	return nil, "", usagef("--backend %s: want auto, qemu, sim, host or ssh", p.backend)
 }
 
 // newStore returns the kernel cache in dir, or in the user's cache directory if dir is empty.

@@ -58,7 +58,7 @@ met or parse or doctor found something, 69 not possible on this machine, 130 int
 		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
 		return noEmptyFlag(cmd)
 	}
-	root.AddCommand(newRun(), newLoad(), newReport(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
+	root.AddCommand(newRun(), newSim(), newLoad(), newReport(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
 	return root
 }
 

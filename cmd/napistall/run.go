@@ -35,7 +35,7 @@ const liveExperiment = "here"
 type runCommand struct {
 	list, quick, long, offline bool
 	print, resume, dir, cache  string
-	backend, accel             string
+	backend, accel, fit        string
 	live                       liveFlags
 	arms                       []string
 	reps                       int
@@ -78,9 +78,10 @@ allowed with --allow-bounce and lasts 2s at most; it is refused on a machine's o
 	f.BoolVar(&c.long, "long", false, "print the long form of the table")
 	f.StringVar(&c.resume, "resume", "", "go on with the run in `DIR`")
 	f.StringVar(&c.dir, "dir", "", "keep the run in `DIR`, which must not exist (default runs/NAME-DATE-TIME)")
-	f.StringVar(&c.backend, "backend", "auto", "where trials run: auto or qemu, in virtual machines; host, on this machine; ssh, on a board")
+	f.StringVar(&c.backend, "backend", "auto", "where trials run: auto or qemu, in virtual machines; sim, on a model (see napistall sim); host, on this machine; ssh, on a board")
 	c.live.register(f)
 	f.StringVar(&c.accel, "accel", "auto", "what runs a guest: auto (KVM if a guest comes up under it, else TCG), kvm or tcg")
+	f.StringVar(&c.fit, "fit", "", "sim: take the costs that fit the real run in `RUN` (see napistall sim fit)")
 	f.BoolVar(&c.offline, "offline", false, "fetch nothing; use the kernels that are in the cache")
 	f.StringVar(&c.cache, "cache", "", "keep kernels in `DIR` (default napistall/kernels in the user's cache directory)")
 	f.StringSliceVar(&c.arms, "arm", nil, "run only the arm `NAME`; may be repeated")
@@ -101,8 +102,8 @@ func (c runCommand) run(cmd *cobra.Command, args []string) error {
 		_, err := cmd.OutOrStdout().Write(src)
 		return err
 	case c.resume != "":
-		if len(args) > 0 || c.quick || c.repsSet || c.seedSet || len(c.arms) > 0 || c.dir != "" {
-			return usagef("--resume goes on with a run as it was planned: give no experiment and none of --quick, --reps, --seed, --arm, --dir")
+		if len(args) > 0 || c.quick || c.repsSet || c.seedSet || len(c.arms) > 0 || c.dir != "" || c.fit != "" {
+			return usagef("--resume goes on with a run as it was planned: give no experiment and none of --quick, --reps, --seed, --arm, --dir, --fit")
 		}
 		return c.goOn(cmd)
 	}
@@ -141,6 +142,14 @@ func (c runCommand) start(cmd *cobra.Command, args []string) error {
 	b, backendName, err := c.place()
 	if err != nil {
 		return err
+	}
+	if c.fit != "" {
+		if backendName != "sim" {
+			return usagef("--fit %s: only --backend sim has costs to take", c.fit)
+		}
+		if err := applyFit(c.fit, e.Arms); err != nil {
+			return err
+		}
 	}
 	path := c.dir
 	if path == "" {
@@ -261,6 +270,9 @@ func (c runCommand) narrow(e *experiment.Experiment) error {
 func checkKernels(file string, text []byte, e *experiment.Experiment) error {
 	for _, a := range e.Arms {
 		for _, spec := range append([]string{a.Kernel}, a.KernelElse...) {
+			if experiment.IsModel(spec) {
+				continue // read already; a backend that hasn't got it says so
+			}
 			if _, err := kimage.ParseSpec(spec); err != nil {
 				before, _, _ := bytes.Cut(text, []byte(spec))
 				line := bytes.Count(before, []byte("\n")) + 1
@@ -301,6 +313,9 @@ func (c runCommand) repeat(name string) []string {
 		out = append(out, "--backend", c.backend)
 	}
 	out = append(out, c.live.words()...)
+	if c.fit != "" {
+		out = append(out, "--fit", c.fit)
+	}
 	if c.repsSet {
 		out = append(out, "--reps", fmt.Sprint(c.reps))
 	}

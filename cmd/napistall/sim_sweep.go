@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/klog"
+)
+
+// sweepBase is the arm that is swept where no experiment is given: the loop of a stock kernel without preemption, under
+// a steady load, for a minute.
+const sweepBase = `
+name: sweep
+kernel: model:6.18
+load: {kind: paced, rate: 80k/s, hold: 60s}
+arms:
+  - {name: none, config: {preempt: none}}
+`
+
+// maxPoints bounds a sweep: a day of 2 cores.
+const maxPoints = 1_000_000
+
+// A sweepCommand holds sim sweep's flags.
+type sweepCommand struct {
+	arm      string
+	sets     []string
+	varies   []string
+	seed     uint64
+	svg, csv string
+}
+
+func newSimSweep() *cobra.Command {
+	var c sweepCommand
+	cmd := &cobra.Command{
+		Use:   "sweep [EXPERIMENT]",
+		Short: "Vary one or two parameters over a range and print where it stalls",
+		Long: `Run the simulator at each value of one parameter, or each pair of values of two, and print where deletions are
+held up and how long.
+
+EXPERIMENT is a file or a built-in experiment, of which --arm chooses the arm. Without it, the arm is a stock 6.18
+kernel under PREEMPT_NONE with 80,000 packets a second for a minute. --set changes a key of the arm first.
+
+A KEY is a key of an arm in an experiment file, with dots for what is nested: load.rate, nic.moderation, preempt,
+stall-timeout, model.costs.packet. Its values are a list (0s,20us,100us), a range with a number of steps
+(10k..120k:24), a range of equal ratios (1us..1ms:10log), or several of them.`,
+		Example: `  napistall sim sweep --vary load.rate=10k..120k:24 --vary nic.moderation=0s,20us,100us
+  napistall sim sweep band --arm inflight-1 --vary load.inflight=1..40:40
+  napistall sim sweep --set load.kind=windowed --vary load.window=1..256:16log --vary config.preempt=none,lazy --svg map.svg`,
+		Args: usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return builtinNames(), cobra.ShellCompDirectiveDefault
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.arm, "arm", "", "sweep the arm `NAME` (default: the experiment's first)")
+	f.StringArrayVar(&c.sets, "set", nil, "set `KEY=VALUE` in the arm; may be repeated")
+	f.StringArrayVar(&c.varies, "vary", nil, "vary `KEY=VALUES`; once or twice")
+	f.Uint64Var(&c.seed, "seed", 1, "draw what is random from `N`; every point draws the same")
+	f.StringVar(&c.svg, "svg", "", "write the map to `FILE` as SVG")
+	f.StringVar(&c.csv, "csv", "", "write all results to `FILE` as CSV")
+	return cmd
+}
+
+func (c sweepCommand) run(cmd *cobra.Command, args []string) error {
+	s, err := c.plan(args)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := s.run(cmd.Context(), c.seed); err != nil {
+		return err
+	}
+	slog.Info(fmt.Sprintf("%d points simulated in %.1f s", len(s.points), time.Since(began).Seconds()))
+	for _, out := range []struct {
+		path string
+		text func() []byte
+	}{{c.csv, s.csv}, {c.svg, s.svg}} {
+		if out.path != "" {
+			if err := os.WriteFile(out.path, out.text(), 0o644); err != nil {
+				return fmt.Errorf("write the sweep: %w", err)
+			}
+		}
+	}
+	_, err = cmd.OutOrStdout().Write(s.text())
+	return err
+}
+
+// A sweep is its axes and a point for each combination of their values, the first axis running fastest.
+type sweep struct {
+	title  string
+	axes   []axis
+	points []point
+}
+
+// A point is one combination, and what came of it.
+type point struct {
+	values []string
+	arm    experiment.Arm
+	why    string // why it could not be run; it has no result then
+	result explain.TrialSummary
+}
+
+// plan makes the points, each of which is checked as if a file had said it.
+func (c sweepCommand) plan(args []string) (*sweep, error) {
+	base, title, err := c.base(args)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.varies) < 1 || len(c.varies) > 2 {
+		return nil, usagef("want one --vary or two, such as --vary load.rate=10k..120k:24")
+	}
+	s := &sweep{title: title}
+	total := 1
+	for _, v := range c.varies {
+		a, err := parseAxis(v)
+		if err != nil {
+			return nil, err
+		}
+		s.axes = append(s.axes, a)
+		total *= len(a.values)
+	}
+	if len(s.axes) == 2 && s.axes[0].key == s.axes[1].key {
+		return nil, usagef("--vary %s twice", s.axes[0].key)
+	}
+	if total > maxPoints {
+		return nil, usagef("%d points; at most %d", total, maxPoints)
+	}
+	for i := range total {
+		s.points = append(s.points, s.point(base, i))
+	}
+	return s, s.checkValues()
+}
+
+// checkValues refuses a value that no point can have. One that goes with some values of the other axis and not with
+// others has points that are not run.
+func (s *sweep) checkValues() error {
+	for i, a := range s.axes {
+		for _, v := range a.values {
+			why := ""
+			for _, p := range s.points {
+				if p.values[i] != v {
+					continue
+				}
+				if why = p.why; why == "" {
+					break
+				}
+			}
+			if why != "" {
+				return usagef("%s %s: %s", a.key, v, why)
+			}
+		}
+	}
+	return nil
+}
+
+// base returns the settings of the arm that is swept.
+func (c sweepCommand) base(args []string) ([]setting, string, error) {
+	text, name := []byte(sweepBase), "sweep"
+	var arms []string
+	if c.arm != "" {
+		arms = []string{c.arm}
+	}
+	e, err := experiment.Parse(name, text)
+	if len(args) > 0 {
+		name = args[0]
+		_, e, err = runCommand{arms: arms}.experiment(name)
+	} else if c.arm != "" {
+		return nil, "", usagef("--arm needs an experiment")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	arm := e.Arms[0]
+	title := e.Name + ", arm " + arm.Name
+	if len(args) == 0 {
+		title = "stock loop"
+	}
+	list := settings(arm)
+	for _, text := range c.sets {
+		set, err := parseSetting(text)
+		if err != nil {
+			return nil, "", err
+		}
+		list = change(list, set)
+		title += ", " + set.key + " " + set.value
+	}
+	return list, title, nil
+}
+
+// point returns the i-th combination, checked as if a file had said it.
+func (s *sweep) point(base []setting, i int) point {
+	var p point
+	list := base
+	for _, a := range s.axes {
+		v := a.values[i%len(a.values)]
+		i /= len(a.values)
+		p.values = append(p.values, v)
+		list = change(list, setting{a.key, v})
+	}
+	arm, err := armOfSettings(list)
+	if err != nil {
+		p.why = mistakeWords(err)
+	}
+	p.arm = arm
+	return p
+}
+
+// mistakeWords says in one line what is wrong with settings: they have no file to point into.
+func mistakeWords(err error) string {
+	m, ok := errors.AsType[*experiment.ParseError](err)
+	if !ok {
+		return err.Error()
+	}
+	words := strings.TrimPrefix(m.Msg, "arm point: ")
+	if m.Want != "" {
+		words += ": " + m.Want
+	}
+	return words
+}
+
+// name says which point it is: "load.rate 10k/s, nic.moderation 0s".
+func (p point) name(axes []axis) string {
+	var words []string
+	for i, v := range p.values {
+		words = append(words, axes[i].key+" "+v)
+	}
+	return strings.Join(words, ", ")
+}
+
+// run simulates every point, on all cores. What a point gives doesn't depend on the others.
+func (s *sweep) run(ctx context.Context, seed uint64) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(s.points) || ctx.Err() != nil {
+					return
+				}
+				if err := s.points[i].run(ctx, seed); err != nil {
+					cancel(fmt.Errorf("%s: %w", s.points[i].name(s.axes), err))
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// run simulates p. That the model can't be had so is its result.
+func (p *point) run(ctx context.Context, seed uint64) error {
+	if p.why != "" {
+		return nil
+	}
+	target, err := newSimBackend().Acquire(ctx, p.arm)
+	if errors.Is(err, errors.ErrUnsupported) {
+		p.why = err.Error()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	trial := experiment.Trial{Rep: 1, Seed: seed, Arm: p.arm}
+	sum := explain.NewTrial(trial)
+	err = target.Run(ctx, trial, func(r experiment.Record) error {
+		sum.Add(r)
+		return nil
+	})
+	p.result = sum.Summary()
+	return errors.Join(err, target.Close())
+}
+
+// worst returns the longest operation that began in the hold, and whether it was cut.
+func (p point) worst() (worst time.Duration, cut bool) {
+	if p.why != "" {
+		return 0, false
+	}
+	for _, s := range p.result.Main().Hold {
+		if s.Took > worst || s.Took == worst && s.Censored {
+			worst, cut = s.Took, s.Censored
+		}
+	}
+	return worst, cut
+}
+
+// slow counts the operations that took over explain.SlowLimit.
+func (p point) slow() int { return len(p.result.SlowOnes()) }
+
+func (p point) reports() (classic, expedited int) {
+	return p.result.Stalls(klog.Classic), p.result.Stalls(klog.Expedited)
+}

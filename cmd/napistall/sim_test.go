@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/napistall/napistall/internal/experiment"
+)
+
+func TestParseAxis(t *testing.T) {
+	for text, want := range map[string]string{
+		"load.rate=10k..120k:3":              "10000 65000 120000",
+		"load.rate=10k/s..120k/s:2":          "10000/s 120000/s",
+		"load.inflight=1..4:4":               "1 2 3 4",
+		"load.inflight=1..3:9":               "1 2 3",
+		"nic.moderation=0s,20us,100us":       "0s 20us 100us",
+		"nic.moderation=0..100us:3":          "0s 50µs 100µs",
+		"x=1us..1ms:4log":                    "1µs 10µs 100µs 1ms",
+		"load.window=1..256:5log":            "1 4 16 64 256",
+		"config.preempt=none, lazy":          "none lazy",
+		"stall-timeout=3s..21s:2,60s":        "3s 21s 60s",
+		"load.rate=80862/s":                  "80862/s",
+		"kernel=debian:sid/armhf,model:6.18": "debian:sid/armhf model:6.18",
+	} {
+		a, err := parseAxis(text)
+		if got := strings.Join(a.values, " "); err != nil || got != want {
+			t.Errorf("parseAxis(%q) = %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "want KEY=VALUE", "x": "want KEY=VALUE", "x=": "want KEY=VALUE", "=1": "want KEY=VALUE", "x=1,,2": "an empty value",
+		"x=1..2:1": "no number of steps", "x=1..2:a": "no number of steps", "x=a..2": "can't be an end", "x=1..5ms": "different units",
+		"x=0..5:3log": "need ends above 0", "x=1..2:99999": "no number of steps", "x=-1..2": "can't be an end",
+	} {
+		if _, err := parseAxis(text); err == nil || !strings.Contains(err.Error(), want) || !isUsage(err) {
+			t.Errorf("parseAxis(%q) = %v; want a usage error with %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParseAxis(f *testing.F) {
+	for _, s := range []string{"load.rate=10k..120k:24", "x=0s,20us", "x=1us..1ms:4log", "x=1..2,3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := parseAxis(text)
+		if err != nil {
+			if !isUsage(err) {
+				t.Errorf("parseAxis(%q) = %v; want a usage error", text, err)
+			}
+			return
+		}
+		if a.key == "" || len(a.values) == 0 || len(a.values) > maxAxis {
+			t.Errorf("parseAxis(%q) = %d values of %q", text, len(a.values), a.key)
+		}
+	})
+}
+
+// TestSettingsMakeTheSameArm: an arm written as settings is read as that arm, for every arm that is built in and the
+// examples.
+func TestSettingsMakeTheSameArm(t *testing.T) {
+	texts := map[string][]byte{}
+	for _, b := range experiment.Builtins() {
+		texts[b.Name], _ = experiment.Builtin(b.Name)
+	}
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if texts[f], err = os.ReadFile(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts["knobs"] = []byte(`
+name: knobs
+arms:
+  - {name: a, kernel: model:7.3, loop: busy-poll, load: {kind: tcp, rate: 5k/s, window: 9, rtt: 3ms, band: hold, cpu: 0}, vcpus: 3, probe: {op: membarrier}}
+  - {name: b, kernel: "tree:/a b", config: {preempt: none, hz: 100}, patch: [a.patch, "b c.patch"], boot: [threadirqs], threaded: false, memory: 512MiB}
+  - {name: c, kernel: model:6.12, load: {kind: recorded, from: runs/x/000-a-1}, exp-stall-timeout: 250ms, nic: {ring: 7, latch: false, mask-scope: all-queues, moderation: 3us}, model: {report-cost: 3ms, backlog: true, user: true, costs: {wake: 7us}}}
+  - {name: d, kernel: host, load: {kind: none}}
+`)
+	for name, text := range texts {
+		e, err := experiment.Parse(name, text)
+		if err != nil {
+			continue // an example of another backend's keys, or a broken one: its own tests say so
+		}
+		for _, arm := range e.Arms {
+			got, err := armOfSettings(settings(arm))
+			if err != nil {
+				t.Errorf("%s, %s: %v\n%s", name, arm.Name, err, yamlOf(settings(arm), ""))
+				continue
+			}
+			got.Name, got.Memory = arm.Name, arm.Memory // a simulator has no memory
+			if d := cmp.Diff(arm, got); d != "" {
+				t.Errorf("%s, %s (-parsed +from settings):\n%s", name, arm.Name, d)
+			}
+		}
+	}
+}
+
+// sweepOf runs a sweep of short trials.
+func sweepOf(t *testing.T, c sweepCommand) *sweep {
+	t.Helper()
+	c.sets = append(c.sets, "load.hold=1s", "probe.every=200ms")
+	s, err := c.plan(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSweepIsDeterministic: on any number of cores the same bytes, as text, CSV and SVG, and each of them well-formed.
+func TestSweepIsDeterministic(t *testing.T) {
+	c := sweepCommand{varies: []string{"load.rate=20k..100k:5", "config.preempt=none,lazy,voluntary"}, sets: []string{"model.costs.poll=20us", "model.costs.packet=9us"}}
+	a, b := sweepOf(t, c), sweepOf(t, c)
+	for name, out := range map[string][2][]byte{"text": {a.text(), b.text()}, "csv": {a.csv(), b.csv()}, "svg": {a.svg(), b.svg()}} {
+		if !bytes.Equal(out[0], out[1]) {
+			t.Errorf("two sweeps differ as %s", name)
+		}
+	}
+	rows, err := csv.NewReader(bytes.NewReader(a.csv())).ReadAll()
+	if err != nil || len(rows) != 16 {
+		t.Errorf("CSV of %d rows, %v; want 16", len(rows), err)
+	}
+	d := xml.NewDecoder(bytes.NewReader(a.svg()))
+	cells := 0
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if el, ok := tok.(xml.StartElement); ok && el.Name.Local == "title" {
+			cells++
+		}
+	}
+	if cells != 15 {
+		t.Errorf("%d cells in the SVG; want 15", cells)
+	}
+	want := "lazy  ....."
+	if text := string(a.text()); !strings.Contains(text, want) || !strings.Contains(text, "none  .o") && !strings.Contains(text, "none  ") {
+		t.Errorf("map:\n%s\nwant a row %q", text, want)
+	}
+}
+
+// TestSweepShowsTheBand: one axis as a table, with the band judged from what was counted.
+func TestSweepShowsTheBand(t *testing.T) {
+	s, err := sweepCommand{arm: "inflight-1", sets: []string{"load.hold=2s", "probe.every=250ms"}, varies: []string{"load.inflight=15..18:4"}}.plan([]string{"band"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	var bands []string
+	for _, p := range s.points {
+		bands = append(bands, string(p.result.Band.Band))
+	}
+	if d := cmp.Diff([]string{"in", "in", "above", "above"}, bands); d != "" {
+		t.Errorf("bands (-want +got):\n%s\n%s", d, s.text())
+	}
+}
