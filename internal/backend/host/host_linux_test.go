@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,9 +21,13 @@ import (
 	"github.com/napistall/napistall/internal/testenv"
 )
 
-// TestMain lets this test's program be the agent, the trial's process, and a napistall that is killed.
+// TestMain lets this test's program be the agent, the trial's process, a napistall that is killed, and a guest's init.
 func TestMain(m *testing.M) {
 	switch {
+	case os.Getpid() == 1:
+		guestInit()
+	case filepath.Base(os.Args[0]) == "modprobe":
+		os.Exit(modprobe(os.Args[len(os.Args)-1]))
 	case agent.IsGuest():
 		agent.Guest()
 	case slices.Equal(os.Args[1:], []string{"agent"}):
