@@ -21,7 +21,7 @@ type session struct {
 // guest's.
 const (
 	bootTime  = 4 * second
-	setupTime = second
+	setupTime = second / 10
 )
 
 // session readies an engine for trial. Where within a jiffy the load begins is drawn.
