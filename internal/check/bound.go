@@ -70,7 +70,7 @@ func (p *paced) strong(owed, edge, state uint64) uint64 {
 		if edge&s.Then != 0 {
 			owed &^= s.Then
 		}
-		if state&s.Often != 0 && edge&s.Then == 0 {
+		if (edge|state)&s.Often != 0 && edge&s.Then == 0 {
 			owed |= s.Then
 		}
 	}

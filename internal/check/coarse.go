@@ -1,6 +1,10 @@
 package check
 
-import "github.com/napistall/napistall/internal/model"
+import (
+	"math/bits"
+
+	"github.com/napistall/napistall/internal/model"
+)
 
 // Three kinds of event need no edge of their own. docs/checker.md gives the reasons why leaving out the orders in which
 // they come elsewhere leaves out no behaviour of CPU 0; Question.Fine keeps them all, and tests compare.
@@ -17,22 +21,35 @@ func (l *interleaving) delayed(s *model.State, enabled model.Events) (model.Even
 	if l.fine || enabled&ages == 0 {
 		return enabled, 0
 	}
-	step, _ := l.m.Next(s, 0)
-	shown := enabled &^ (1<<model.AgeGP | 1<<model.AgeResched | 1<<model.AgeStamp)
-	var marks uint64
-	may := func(e model.Event, now bool, mark uint64) {
-		switch {
-		case !enabled.Has(e):
-		case now:
-			marks |= mark
-		default:
-			shown &^= 1 << e
-		}
+	shown := enabled &^ ages
+	if !enabled.Has(model.AgeSlice) {
+		return shown, 0
 	}
-	may(model.AgeSlice, l.sliceMatters(s, step), markSliceMay)
-	may(model.AgeSoftirq, step == model.StepSoftirqEnd, markSoftirqMay)
-	may(model.AgeNetRX, step == model.StepNetRXPoll || step == model.StepNetRXComplete || step == model.StepNetRXUnmask, markNetRXMay)
-	return shown, marks
+	if step, _ := l.m.Next(s, 0); l.sliceMatters(s, step) {
+		return shown | 1<<model.AgeSlice, markSliceMay
+	}
+	return shown, 0
+}
+
+// noEvent is no event.
+const noEvent model.Event = 255
+
+// older returns the event of time that CPU 0's next step could notice, if it could happen now, and the mark of
+// a step before which it didn't.
+func (l *interleaving) older(s *model.State) (model.Event, uint64) {
+	e, young := noEvent, uint64(0)
+	switch step, _ := l.m.Next(s, 0); step {
+	case model.StepPeriodicQS:
+		e, young = model.AgeStamp, markStampYoung
+	case model.StepSoftirqEnd:
+		e, young = model.AgeSoftirq, markSoftirqYoung
+	case model.StepNetRXPoll, model.StepNetRXComplete, model.StepNetRXUnmask:
+		e, young = model.AgeNetRX, markNetRXYoung
+	}
+	if e == noEvent || !l.m.Enabled(s).Has(e) {
+		return noEvent, 0
+	}
+	return e, young
 }
 
 // sliceMatters reports whether an event may come that asks whether the current task has used its slice: a tick or a pick
@@ -59,43 +76,41 @@ func (l *interleaving) queues(p int) bool {
 	return false
 }
 
-// before returns the smallest and the largest number that an Act of e in s can carry for what comes before it: packets
-// that arrive in time for a poll, a stamp that has grown old, the age of a grace period.
-func (l *interleaving) before(s *model.State, e model.Event) (first, last int) {
-	switch e {
-	case model.Run0:
-		switch step, _ := l.m.Next(s, 0); step {
-		case model.StepPoll, model.StepNetRXPoll:
-			if l.fill && s.Packets() < int(l.cfg.Weight) {
-				n := int(l.cfg.Weight) - s.Packets()
-				return n, n
-			}
-		case model.StepPeriodicQS:
-			if !l.fine && l.m.Enabled(s).Has(model.AgeStamp) {
-				return 0, 1
-			}
+// before returns the numbers, from first to last, that an Act of e in s can carry for what comes before it: packets that
+// arrive in time for a poll, a time that has passed, the age of a grace period. Those whose bit isn't set in may
+// are left out.
+func (l *interleaving) before(s *model.State, e model.Event) (first, last int, may uint8) {
+	const all = 1<<8 - 1
+	switch {
+	case e == model.Run0 && l.fill && l.short(s) > 0:
+		return l.short(s), l.short(s), all
+	case l.fine:
+	case e == model.Run0:
+		if e, _ := l.older(s); e != noEvent {
+			return 0, 1, all
 		}
-	case model.FQSTimer:
-		if !l.fine {
-			return 0, l.olderBy(s)
+	case e == model.FQSTimer:
+		// Bits 0 and 1 say by how much the grace period is older, bit 2 whether the last resched_cpu is.
+		// A scan looks at the ages only if CPU 0 is a holdout.
+		older, resched := s.GPAge()
+		if owes, _ := s.Owes(); !owes {
+			older, resched = 0, false
 		}
+		may = 1<<(older+1) - 1
+		if resched {
+			may |= may << 4
+		}
+		return 0, bits.Len8(may) - 1, may
 	}
-	return 0, 0
+	return 0, 0, all
 }
 
-// olderBy returns how many events of time can come before a scan: bits 0 and 1 are for the grace period's age,
-// which is the larger number where both can, and bit 2 is for the last resched_cpu. A number that counts an event which
-// can't happen is like the smaller one; there are few.
-func (l *interleaving) olderBy(s *model.State) int {
-	to, n := *s, 0
-	for n < 3 && l.m.Enabled(&to).Has(model.AgeGP) {
-		l.m.Step(&to, model.AgeGP, -1)
-		n++
+// short returns how many packets are missing for a poll that has to find its whole weight.
+func (l *interleaving) short(s *model.State) int {
+	if step, _ := l.m.Next(s, 0); step != model.StepPoll && step != model.StepNetRXPoll {
+		return 0
 	}
-	if l.m.Enabled(s).Has(model.AgeResched) {
-		return 7
-	}
-	return n
+	return max(0, int(l.cfg.Weight)-s.Packets())
 }
 
 // A walk follows what happens: the marks of it all, and if asked each event with its outcome.
@@ -126,8 +141,8 @@ func (l *interleaving) happen(s *model.State, a Act, w *walk) {
 	if before > 0 {
 		l.prelude(s, e, before, w)
 	}
-	l.let(s, Happening{Event: e}, w)
-	if l.fine {
+	effects := l.let(s, Happening{Event: e}, w)
+	if l.fine || !s.InSoftirq() && ofCPU0>>e&1 != 0 && effects&reaches == 0 {
 		return
 	}
 	for {
@@ -139,14 +154,22 @@ func (l *interleaving) happen(s *model.State, a Act, w *walk) {
 	}
 }
 
+// ofCPU0 are the events that by themselves give CPU 1 nothing to do at once, and reaches the effects with which
+// they may.
+const (
+	ofCPU0 = 1<<model.Run0 | 1<<model.Tick0 | 1<<model.NICInterrupt | 1<<model.Arrive | 1<<model.ExpIPI | 1<<model.ReschedIPI |
+		1<<model.OtherInterrupt | 1<<model.OtherUnmask | ages
+	reaches = model.EffWork | model.EffCallbacks | model.EffSoftirq | model.EffQS0 | model.EffExpQS | model.EffNetRX | model.EffNotice
+)
+
 // prelude lets what comes before e happen.
 func (l *interleaving) prelude(s *model.State, e model.Event, before int, w *walk) {
 	switch {
-	case e == model.Run0 && before > 0:
-		if step, _ := l.m.Next(s, 0); step == model.StepPeriodicQS {
-			l.one(s, Happening{Event: model.AgeStamp}, w)
-		} else {
-			l.one(s, Happening{model.Arrive, before}, w)
+	case e == model.Run0 && l.fill && l.short(s) > 0:
+		l.one(s, Happening{model.Arrive, before}, w)
+	case e == model.Run0:
+		if e, _ := l.older(s); e != noEvent {
+			l.let(s, Happening{Event: e}, w)
 		}
 	case e == model.FQSTimer:
 		for range before & 3 {
@@ -166,7 +189,7 @@ func (l *interleaving) one(s *model.State, h Happening, w *walk) {
 }
 
 // let lets a single event happen that may.
-func (l *interleaving) let(s *model.State, h Happening, w *walk) {
+func (l *interleaving) let(s *model.State, h Happening, w *walk) model.Effects {
 	n := h.Packets
 	switch {
 	case h.Event == model.Arrive && n == 0:
@@ -181,6 +204,7 @@ func (l *interleaving) let(s *model.State, h Happening, w *walk) {
 	if w.keep {
 		w.events = append(w.events, occurrence{h, o, from, *s})
 	}
+	return o.Effects
 }
 
 // atOnce returns the event that follows at once in s, if there is one.

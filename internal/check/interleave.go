@@ -14,10 +14,10 @@ const (
 	markGPYoung                     // a scan happened and the grace period could have been older
 	markRecent                      // a scan happened and its last resched_cpu could have been older
 
-	markStampYoung = 1 << model.Arrive // events that owe nothing need no mark
-	markSliceMay   = 1 << model.StallDue
-	markSoftirqMay = 1 << model.ExpStallDue
-	markNetRXMay   = 1 << model.Deadline
+	markStampYoung   = 1 << model.Arrive // events that owe nothing need no mark
+	markSliceMay     = 1 << model.StallDue
+	markSoftirqYoung = 1 << model.ExpStallDue
+	markNetRXYoung   = 1 << model.Deadline
 )
 
 // Marks of the high half. Those of states say who waits, those of edges what happened.
@@ -29,7 +29,7 @@ const (
 	markTasks                        // a Tasks RCU grace period waits for the NAPI thread; it ends
 	markProbe                        // probe 0 is in a round; it is over
 	markPackets                      // the NAPI is owed a poll; it is polled
-	markEntry                        // edge: the poll loop is entered
+	markEntry                        // edge: the poll loop is entered, or net_rx_action
 	markBroken                       // edge: the first invariant is broken; the others follow
 )
 
@@ -79,7 +79,10 @@ func (l *interleaving) Next(k Key, out []Edge) ([]Edge, uint64) {
 	for todo := shown; todo != 0; {
 		var e model.Event
 		e, todo = todo.Next()
-		for before, last := l.before(&s, e); before <= last; before++ {
+		for before, last, may := l.before(&s, e); before <= last; before++ {
+			if before < 8 && may>>before&1 == 0 {
+				continue
+			}
 			a := Act(e) | Act(before)<<actBefore
 			to := s
 			var w walk
@@ -105,23 +108,25 @@ func (l *interleaving) edge(from, to *model.State, e model.Event, o *model.Outco
 	m := 1<<e&(weak|ages) | edgeMarks(o) | l.inv.check(l.m, from, to, e, o)
 	switch e {
 	case model.Run0:
-		if from.InSoftirq() {
-			return m
+		if !from.InSoftirq() {
+			m |= markTaskDoes
 		}
-		m |= markTaskDoes
-		if step, _ := l.m.Next(from, 0); step == model.StepPeriodicQS && l.m.Enabled(from).Has(model.AgeStamp) {
-			m |= markStampYoung
+		if older, young := l.older(from); older != noEvent {
+			m |= young
 		}
 	case model.Tick0:
 		if l.outside(from) {
 			m |= markTickDoes
 		}
 	case model.FQSTimer:
-		enabled := l.m.Enabled(from)
-		if enabled.Has(model.AgeGP) {
+		older, resched := from.GPAge()
+		if owes, _ := from.Owes(); !owes {
+			return m
+		}
+		if older > 0 {
 			m |= markGPYoung
 		}
-		if enabled.Has(model.AgeResched) {
+		if resched {
 			m |= markRecent
 		}
 	}
@@ -181,7 +186,7 @@ func (l *interleaving) outside(s *model.State) bool {
 }
 
 // anyYoung are the marks of comparisons with a time that could have been larger.
-const anyYoung = markGPYoung | markRecent | markStampYoung
+const anyYoung = markGPYoung | markRecent | markStampYoung | markSoftirqYoung | markNetRXYoung
 
 // allDone are the marks of whatever ends or counts.
 const allDone = markGP | markExp | markWork | markCallbacks | markTasks | markProbe | markPackets | markEntry
@@ -202,7 +207,7 @@ func edgeMarks(o *model.Outcome) (m uint64) {
 		{model.EffStamp, 1 << model.AgeStamp}, {model.EffSwitchVol | model.EffSwitchInvol, 1 << model.AgeSlice},
 		{model.EffSoftirq, 1 << model.AgeSoftirq}, {model.EffNetRX, 1 << model.AgeNetRX}, {model.EffGPStart, 1 << model.AgeGP},
 		{model.EffGPEnd, markGP}, {model.EffExpEnd, markExp}, {model.EffWork, markWork}, {model.EffTasksQS, markTasks},
-		{model.EffDone0, markProbe}, {model.EffPoll, markPackets}, {model.EffEntry, markEntry},
+		{model.EffDone0, markProbe}, {model.EffPoll, markPackets}, {model.EffEntry | model.EffNetRX, markEntry},
 	} {
 		if o.Effects&e.effect != 0 {
 			m |= e.mark

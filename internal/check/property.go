@@ -101,7 +101,7 @@ func fairness(fine, ticksOutside bool) *Fairness {
 	}
 	f.Strong = append(f.Strong,
 		Strong{markGPYoung, 1 << model.AgeGP}, Strong{markRecent, 1 << model.AgeResched}, Strong{markStampYoung, 1 << model.AgeStamp},
-		Strong{markSliceMay, 1 << model.AgeSlice}, Strong{markSoftirqMay, 1 << model.AgeSoftirq}, Strong{markNetRXMay, 1 << model.AgeNetRX})
+		Strong{markSliceMay, 1 << model.AgeSlice}, Strong{markSoftirqYoung, 1 << model.AgeSoftirq}, Strong{markNetRXYoung, 1 << model.AgeNetRX})
 	return f
 }
 

@@ -88,7 +88,10 @@ func (l *interleaving) idle(s model.State, cycle []Edge, missing uint64) (out []
 			if !shown.Has(e) {
 				continue
 			}
-			for before, last := l.before(&s, e); before <= last; before++ {
+			for before, last, may := l.before(&s, e); before <= last; before++ {
+				if before < 8 && may>>before&1 == 0 {
+					continue
+				}
 				to, w := s, walk{keep: true}
 				l.happen(&to, Act(e)|Act(before)<<actBefore, &w)
 				if to == s && w.marks&missing != 0 && w.marks&allDone == 0 {

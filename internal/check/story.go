@@ -206,7 +206,7 @@ func (st *Story) Print(w io.Writer) {
 	quiet := 0
 	flush := func() {
 		if quiet > 0 {
-			fmt.Fprintf(w, "      …  %s\n", plural(quiet, "step")+" that change nothing here")
+			fmt.Fprintf(w, "      …  %s of no consequence here\n", plural(quiet, "step"))
 			quiet = 0
 		}
 	}

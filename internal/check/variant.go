@@ -136,7 +136,7 @@ func (v Variant) Config() (cfg model.Config, err error) {
 	nic := cfg.Device == model.NIC && cfg.Loop != model.BacklogThread
 	cfg.Latch, cfg.AllQueues, cfg.Backlog, cfg.User = !v.NoLatch && nic, v.AllQueues, v.Backlog, v.User
 	cfg.Weight, cfg.Ring = size(v.Weight, defaultWeight), size(v.Ring, defaultRing)
-	cfg.Bulk, cfg.Budget, cfg.Restarts = 2, cfg.Weight+1, 1
+	cfg.Bulk, cfg.Budget, cfg.Restarts = 2, cfg.Weight, 1
 	cfg.CPUs, cfg.Break = 2, v.brk
 	if len(v.Programs) > model.MaxProbes {
 		return cfg, fmt.Errorf("%d probes: at most %d", len(v.Programs), model.MaxProbes)
