@@ -23,11 +23,12 @@ type relative struct {
 }
 
 // refuse returns why a load on CPU test would take the CPU of whoever started process pid, who could
-// then not stop it: a process from us upwards that may run nowhere else, or the shell of the session,
-// which was there last. A shell that waits stays where it is; that it would be moved when it wakes up
-// depends on what the other CPUs do then.
+// then not stop it: a process from us upwards that may run nowhere else, or the shell, which was there
+// last. A shell that waits stays where it is; that it would be moved when it wakes up depends on what the
+// other CPUs do then. The shell is what leads our session, or the one above where that is sudo's; a
+// session of our own, as of a daemon, has none.
 func (t tree) refuse(pid, test int) error {
-	shell := 0
+	shell := false // seen
 	for self := pid; pid > 1; {
 		r, err := t.relative(pid)
 		if err != nil {
@@ -38,9 +39,9 @@ func (t tree) refuse(pid, test int) error {
 			return unsupported("%s, from which this program was started, may run on CPU %d only, the one that the load would take: "+
 				"choose another with load: {cpu: N}", who, test)
 		}
-		if shell == 0 && pid != self && r.session == pid {
-			shell = pid
-			if r.cpu == test {
+		if !shell && r.session == pid {
+			shell = !slices.Contains([]string{"sudo", "su", "doas"}, r.comm)
+			if shell && pid != self && r.cpu == test {
 				return unsupported("the shell, %s, runs on CPU %d, which the load would take: move it with taskset -cp %s %d, "+
 					"or choose another CPU with load: {cpu: N}", who, test, list(without(r.allowed, test)), pid)
 			}

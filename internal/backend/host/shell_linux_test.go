@@ -48,7 +48,8 @@ func TestShellsCPU(t *testing.T) {
 		{"the shell may only be there", func(_, sh, _ *process) { sh.allowed = "1" }, "ba) (sh (pid 20), from which this program was started, may run on CPU 1 only"},
 		{"we may only be there", func(_, _, us *process) { us.allowed = "1" }, "napistall (pid 30)"},
 		{"the login may only be there", func(l, _, _ *process) { l.allowed = "1" }, "sshd (pid 10)"},
-		{"no shell: a session of our own", func(_, _, us *process) { us.session = 30 }, ""},
+		{"no shell: a session of our own", func(_, sh, us *process) { us.session, sh.cpu = 30, 1 }, ""},
+		{"sudo has a session of its own", func(l, sh, _ *process) { sh.comm, l.cpu = "sudo", 1 }, "taskset -cp 0 10"},
 	} {
 		l, sh, u := login, shell, us
 		tc.change(&l, &sh, &u)
