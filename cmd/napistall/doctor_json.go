@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/napistall/napistall/internal/doctor"
+	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/machine"
 	"github.com/napistall/napistall/internal/rcu"
 )
@@ -62,6 +63,7 @@ type doctoredPoller struct {
 	Why       string           `json:"why"`
 	Moderated string           `json:"moderated,omitempty"`
 	Habit     string           `json:"driver_habit,omitempty"`
+	Band      explain.Band     `json:"band,omitempty"` // in, above or below, where polls were counted
 	Thread    *machine.KThread `json:"thread,omitempty"`
 }
 
@@ -102,7 +104,7 @@ func newDoctored(c doctor.Case, r doctor.Report) doctored {
 		NAPIs: []doctoredPoller{}, Devices: slices.Concat([]machine.Device{}, c.Survey.Devices), IRQs: c.Survey.IRQs,
 		Softnet: c.Survey.Softnet, Watch: c.Watch, Log: c.Log, Findings: []doctoredFinding{}, Unseen: slices.Concat([]string{}, r.Unseen)}
 	for _, p := range r.Pollers {
-		q := doctoredPoller{Device: p.Device, Driver: p.Driver, ID: p.ID, IRQ: p.IRQ, Mode: p.Mode, Threaded: p.On, Why: p.Why, Moderated: p.Moderated, Thread: p.Thread}
+		q := doctoredPoller{Device: p.Device, Driver: p.Driver, ID: p.ID, IRQ: p.IRQ, Mode: p.Mode, Threaded: p.On, Why: p.Why, Moderated: p.Moderated, Thread: p.Thread, Band: p.Band}
 		if p.Habit != nil {
 			q.Habit = p.Habit.Says
 		}

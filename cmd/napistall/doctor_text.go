@@ -31,7 +31,7 @@ func (t *doctorText) report(c doctor.Case, r doctor.Report) {
 	}
 	t.machine(c.Survey)
 	t.pollers(r.Pollers)
-	t.watch(c.Watch, c.Survey.IRQs)
+	t.watch(c.Watch, c.Survey.IRQs, r.Pollers)
 	for i, f := range r.Findings {
 		t.finding(i+1, f)
 	}
@@ -109,7 +109,7 @@ func threadCells(k *machine.KThread) []string {
 	return []string{fmt.Sprintf("%s (%d)", k.Name, k.PID), strconv.Itoa(k.CPU), orDash(k.CPUs), class}
 }
 
-func (t *doctorText) watch(w machine.Watch, irqs []machine.IRQ) {
+func (t *doctorText) watch(w machine.Watch, irqs []machine.IRQ, pollers []doctor.Poller) {
 	if w.Took == 0 {
 		t.printf("\nnot watched\n")
 		return
@@ -128,8 +128,8 @@ func (t *doctorText) watch(w machine.Watch, irqs []machine.IRQ) {
 	t.gracePeriods(w)
 	for _, p := range w.Polls {
 		if p.Polls > 0 && p.Took > 0 {
-			t.printf("    %s: %s entries/s, %.1f packets per entry, %.1f %% of the polls used the whole budget\n", p.Device, perSecond(p.Entries(), p.Took),
-				float64(p.Packets)/float64(max(1, p.Entries())), 100*float64(p.Full)/float64(p.Polls))
+			t.printf("    %s: %s entries/s, %.1f packets per entry, %.1f %% of the polls used the whole budget%s\n", p.Device, perSecond(p.Entries(), p.Took),
+				float64(p.Packets)/float64(max(1, p.Entries())), 100*float64(p.Full)/float64(p.Polls), bandWords(p.Device, pollers))
 		}
 	}
 	if w.NoPolls != "" && (t.long || len(w.Threads) > 0) {
@@ -143,6 +143,16 @@ func (t *doctorText) watch(w machine.Watch, irqs []machine.IRQ) {
 			t.printf("    irq %d: %s/s\n", n.IRQ, perSecond(n.Count, w.Took))
 		}
 	}
+}
+
+// bandWords says where a device's load sits, where a thread polls it.
+func bandWords(device string, pollers []doctor.Poller) string {
+	for _, p := range pollers {
+		if p.Device == device && p.Band != "" {
+			return fmt.Sprintf(": %s the band", p.Band)
+		}
+	}
+	return ""
 }
 
 func longest(x machine.Watched, step time.Duration) string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/machine"
 	"github.com/napistall/napistall/internal/rcu"
 )
@@ -360,5 +361,38 @@ func TestReadLog(t *testing.T) {
 	}
 	if l := ReadLog("[1.0] lan0: link up\n"); !l.Read || l.Events > 0 {
 		t.Errorf("ReadLog of a quiet log = %+v", l)
+	}
+}
+
+func TestBand(t *testing.T) {
+	for _, tt := range []struct {
+		name                 string
+		polls, full          uint64
+		sleeps, nonvoluntary float64
+		want                 explain.Band
+	}{
+		{"in", 300000, 0, 0, 0, explain.In},
+		{"above", 300000, 100, 0, 0, explain.Above},
+		{"below: it sleeps", 300000, 0, 5000, 0, explain.Below},
+		{"below: too few", 1500, 0, 0, 0, explain.Below},
+		{"preempted, in", 300000, 4, 0, 4, explain.In},
+		{"sleeps more often than it fills", 300000, 4, 100, 0, explain.Below},
+	} {
+		p := machine.Polls{Took: 2 * time.Second, Polls: 2 * tt.polls, Full: 2 * tt.full}
+		if tt.name == "below: too few" {
+			p.Polls = tt.polls
+		}
+		if got := band(p, tt.sleeps, tt.nonvoluntary); got != tt.want {
+			t.Errorf("%s: %s; want %s", tt.name, got, tt.want)
+		}
+	}
+	c := board()
+	hold(&c)
+	c.Watch.Polls = []machine.Polls{{Device: "vb", Took: time.Second, Polls: 300000, Packets: 300000}, {Device: "eth0", Took: time.Second, Polls: 9}}
+	for _, p := range Judge(c).Pollers {
+		want := map[string]explain.Band{"vb": explain.In}[p.Device]
+		if p.Band != want {
+			t.Errorf("%s: band %q; want %q", p.Device, p.Band, want)
+		}
 	}
 }

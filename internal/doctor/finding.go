@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/machine"
 )
 
@@ -89,6 +90,43 @@ func pollWords(watch machine.Watch, device string) []string {
 			device, float64(p.Entries())/p.Took.Seconds(), per, 100*float64(p.Full)/float64(p.Polls), p.Polls)}
 	}
 	return nil
+}
+
+// setBands says of each poller that was watched, and whose device's polls were counted, where its load sits.
+func setBands(c Case, all []Poller) {
+	for _, polls := range c.Watch.Polls {
+		var sleeps, nonvoluntary float64
+		for _, p := range all {
+			if p.Device == polls.Device && p.Watched != nil && p.Watched.Took > 0 {
+				sleeps += float64(p.Watched.Voluntary) / p.Watched.Took.Seconds()
+				nonvoluntary += float64(p.Watched.Nonvoluntary) / p.Watched.Took.Seconds()
+			}
+		}
+		for i := range all {
+			if p := &all[i]; p.Device == polls.Device && p.Watched != nil {
+				p.Band = band(polls, sleeps, nonvoluntary)
+			}
+		}
+	}
+}
+
+// band judges rates as explain.JudgeBand does a second of a trial: a full-budget poll for each nonvoluntary switch
+// is what a preempted thread finds when it is back.
+func band(p machine.Polls, sleeps, nonvoluntary float64) explain.Band {
+	if p.Took <= 0 {
+		return explain.UnknownBand
+	}
+	full := float64(p.Full) / p.Took.Seconds()
+	if full <= nonvoluntary {
+		full = 0
+	}
+	switch {
+	case full > 0 && full >= sleeps:
+		return explain.Above
+	case sleeps >= 1, float64(p.Polls) < explain.MinEntries*p.Took.Seconds():
+		return explain.Below
+	}
+	return explain.In
 }
 
 // loopFindings is about the exit of the poll loop itself.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/machine"
 )
 
@@ -25,6 +26,8 @@ type Poller struct {
 	Known     *machine.Device // nil where it is in no view of ours
 	Instance  *machine.NAPI
 	Habit     *Habit
+	// Band is where its load sits between the ways in which the loop lets others run; "" where polls were not counted.
+	Band explain.Band
 }
 
 // pollers returns every instance and thread: those of devices by index and id, then threads without one by pid.
@@ -53,6 +56,7 @@ func pollers(c Case) []Poller {
 			all = append(all, loneThread(c, t))
 		}
 	}
+	setBands(c, all)
 	return all
 }
 

@@ -21,10 +21,11 @@ import (
 	"github.com/napistall/napistall/internal/machine"
 )
 
-// program is napistall, and hold how long the frame bounces.
+// program is napistall, and hold how long the frame bounces: on an emulated machine that is shared, each run of
+// the program takes ten seconds, and three of them have to be over before.
 const (
 	program = "/napistall/program"
-	hold    = 20 * time.Second
+	hold    = 75 * time.Second
 )
 
 func main() {
