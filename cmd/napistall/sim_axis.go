@@ -159,6 +159,9 @@ func (u unit) format(v float64) string {
 			v = math.Round(v/scale) * scale
 		}
 	}
+	if u == timeUnit && v >= 10_000 {
+		v = math.Round(v/1000) * 1000 // experiment files have most lengths in whole microseconds
+	}
 	n := int64(math.Round(v))
 	switch u {
 	case timeUnit:

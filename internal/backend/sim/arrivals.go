@@ -134,23 +134,6 @@ func (a *arrivals) take(t int64) int64 {
 // added to the other.
 const slack = 4
 
-// behind removes up to most packets that a poll finds one by one, when at instant t it has taken all so far and takes
-// cost for each: those that surely come before their turn. There may be more.
-func (a *arrivals) behind(t, cost, most int64) int64 {
-	s := &a.front
-	late, gain := t-s.next, s.whole+1-cost
-	if late <= gain || s.batch != 1 || gain <= 0 {
-		return 0
-	}
-	n := min(late/gain, most, s.left-1)
-	if n <= 1 || s.next+n*(s.whole+1) >= a.end {
-		return 0
-	}
-	s.left -= n
-	s.advance(n)
-	return n
-}
-
 // add puts a segment behind the others. It begins no earlier than they do.
 func (a *arrivals) add(s segment) {
 	if a.length+slack > len(a.queue) {

@@ -246,65 +246,6 @@ func (e *engine) begin(next turn, at int64) {
 	e.q.set(slotRun0, at)
 }
 
-func polls(s model.StepID) bool { return s == model.StepPoll || s == model.StepNetRXPoll }
-
-// drain goes on with a poll from instant t, by which the packets that it has so far are done: it ends when the ring is
-// empty or the weight is used. Packets that arrive meanwhile are part of it. It returns when that is.
-func (e *engine) drain(t int64) int64 {
-	if e.dev.veth {
-		if e.polling == 0 {
-			e.polling = e.bounced()
-			t += e.polling * e.p.packet
-		}
-		return t
-	}
-	return e.drainFrom(t, int64(e.s.Packets()))
-}
-
-// drainFrom is drain of a NIC with on packets that the model knows of.
-func (e *engine) drainFrom(t, on int64) int64 {
-	for {
-		e.receive(t, e.dev.ring+e.polling-on)
-		have := min(on+e.arrived, e.dev.weight)
-		if e.polling >= have {
-			return t
-		}
-		t += (have - e.polling) * e.p.packet
-		e.polling = have
-		if e.dev.ring >= 2*e.dev.weight {
-			if n := e.load.behind(t, e.p.packet, e.dev.weight-have); n > 0 {
-				e.arrived += n
-				e.polling += n
-				t += n * e.p.packet
-			}
-		}
-	}
-}
-
-// bounced is how many packets a veth's poll takes.
-func (e *engine) bounced() int64 {
-	n := int64(e.s.Packets())
-	if n > e.dev.bulk && e.now < e.load.end {
-		return e.dev.weight
-	}
-	return min(n, e.dev.weight)
-}
-
-// receive takes what arrives up to t onto the ring, which has room for so many packets that the model hasn't been told of.
-func (e *engine) receive(t, room int64) {
-	n := e.load.take(t)
-	if n == 0 {
-		return
-	}
-	if over := e.arrived + n - max(room, 0); over > 0 {
-		over = min(over, n)
-		n -= over
-		e.rec.dropped += over
-		e.load.dropped(over, t)
-	}
-	e.arrived += n
-}
-
 // sync tells the model of what has arrived by now.
 func (e *engine) sync() {
 	if !e.dev.veth {

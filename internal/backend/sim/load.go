@@ -91,6 +91,9 @@ func (t *traffic) closed() bool { return t.cwnd > 0 }
 // plain reports whether all that is left to come is in the front segment, and nothing that is polled changes it.
 func (t *traffic) plain() bool { return t.cwnd == 0 && t.length == 0 && len(t.list) == 0 }
 
+// single reports whether packets come one by one at a steady rate, whatever becomes of them.
+func (t *traffic) single() bool { return t.front.batch == 1 && t.front.left > endless/2 }
+
 // send lets n packets go, of which the first arrives at instant at or as soon as the line is free.
 func (t *traffic) send(n, at int64) {
 	if n <= 0 {
