@@ -3,6 +3,15 @@ package model
 // Competitor reports whether another task is queued behind CPU 0's current one.
 func (s *State) Competitor() bool { return s.competitor() }
 
+// GPAge returns how often AgeGP can still happen before the grace period in progress is as old as matters, and whether
+// AgeResched can.
+func (s *State) GPAge() (older int, resched bool) {
+	if s.gp&gActive == 0 {
+		return 0, false
+	}
+	return int(3 - s.gp&gAgeMask/gAge), s.gp&gRecent != 0
+}
+
 // HouseTicks reports whether Tick(1) is enabled: cheaper than Enabled.
 func (m *Model) HouseTicks(s *State) bool { return m.houseTicks(s) }
 
