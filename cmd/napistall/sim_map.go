@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/napistall/napistall/internal/explain"
-	"github.com/napistall/napistall/klog"
 )
 
 // A grade is what a point of a map shows, least first.
@@ -29,17 +28,15 @@ const (
 func (g grade) letter() byte { return " .o#@"[g] }
 
 func (p point) grade() grade {
-	if p.why != "" {
-		return notRun
-	}
-	classic, expedited := p.reports()
-	worst, _ := p.worst()
+	r := p.result
 	switch {
-	case classic+expedited > 0:
+	case p.why != "":
+		return notRun
+	case r.classic+r.expedited > 0:
 		return reported
-	case p.result.Stall() != explain.NoStall:
+	case r.stalled:
 		return held
-	case worst > explain.SlowLimit:
+	case r.worst > explain.SlowLimit:
 		return slowGrade
 	}
 	return quick
@@ -93,29 +90,22 @@ func (s *sweep) table(b *bytes.Buffer) {
 			fmt.Fprintf(w, "%s\tnot run\n", p.values[0])
 			continue
 		}
-		classic, expedited := p.reports()
-		polls, _ := p.result.Rates.PerSecond(p.result.Rates.Polls)
-		sleeps, _ := p.result.Rates.PerSecond(p.result.Rates.Sleeps)
-		full := 0.0
-		if p.result.Rates.Polls > 0 {
-			full = float64(p.result.Rates.Full) / float64(p.result.Rates.Polls)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%d+%d\t%.0f\t%s\t%.0f\n", p.values[0], p.result.Band.Band, len(p.result.Main().Hold), p.slow(),
-			p.worstWords(), classic, expedited, polls, explain.FormatShare(full), sleeps)
+		r := p.result
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%d+%d\t%.0f\t%s\t%.0f\n", p.values[0], r.band, r.deletes, r.slow, r.words(), r.classic, r.expedited,
+			r.polls, explain.FormatShare(r.full), r.sleeps)
 	}
 	_ = w.Flush() // into memory
 }
 
-// worstWords writes the longest deletion, "> 60 s" if it was cut.
-func (p point) worstWords() string {
-	worst, cut := p.worst()
+// words writes the longest deletion, "> 60 s" if it was cut.
+func (f figures) words() string {
 	switch {
-	case len(p.result.Main().Hold) == 0:
+	case f.deletes == 0:
 		return "none"
-	case cut:
-		return "> " + explain.FormatDuration(worst)
+	case f.cut:
+		return "> " + explain.FormatDuration(f.worst)
 	}
-	return explain.FormatDuration(worst)
+	return explain.FormatDuration(f.worst)
 }
 
 // grid prints a letter for each point, and the longest deletion of each row.
@@ -132,15 +122,13 @@ func (s *sweep) grid(b *bytes.Buffer) {
 		worst := row[0]
 		for j, p := range row {
 			letters[j] = p.grade().letter()
-			if a, _ := p.worst(); p.why == "" {
-				if w, _ := worst.worst(); worst.why != "" || a > w {
-					worst = p
-				}
+			if p.why == "" && (worst.why != "" || p.result.worst > worst.result.worst) {
+				worst = p
 			}
 		}
 		words := "not run"
 		if worst.why == "" {
-			words = fmt.Sprintf("worst %s at %s", worst.worstWords(), worst.values[0])
+			words = fmt.Sprintf("worst %s at %s", worst.result.words(), worst.values[0])
 		}
 		fmt.Fprintf(b, "%*s  %s  %s\n", width, y.values[i], letters, words)
 	}
@@ -182,23 +170,12 @@ func (p point) fields() []string {
 		return []string{"", "", "", "", "", "", "", "", "", "", "", "", seconds(p.arm.Load.Hold), p.why}
 	}
 	r := p.result
-	worst, cut := p.worst()
-	classic, expedited := p.reports()
-	rate := func(n uint64) string {
-		x, _ := r.Rates.PerSecond(n)
-		return strconv.FormatFloat(x, 'f', 1, 64)
-	}
-	full := 0.0
-	if r.Rates.Polls > 0 {
-		full = float64(r.Rates.Full) / float64(r.Rates.Polls)
-	}
+	rate := func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 	return []string{
-		string(r.Band.Band), strconv.Itoa(len(r.Main().Hold)), strconv.Itoa(p.slow()), seconds(worst), strconv.FormatBool(cut),
-		strconv.Itoa(classic), strconv.Itoa(expedited), strconv.Itoa(p.lockups()), rate(r.Rates.Polls),
-		strconv.FormatFloat(full, 'f', 4, 64), rate(r.Rates.Sleeps), rate(r.Rates.Packets), seconds(p.arm.Load.Hold), "",
+		string(r.band), strconv.Itoa(r.deletes), strconv.Itoa(r.slow), seconds(r.worst), strconv.FormatBool(r.cut),
+		strconv.Itoa(r.classic), strconv.Itoa(r.expedited), strconv.Itoa(r.lockups), rate(r.polls),
+		strconv.FormatFloat(r.full, 'f', 4, 64), rate(r.sleeps), rate(r.packets), seconds(p.arm.Load.Hold), "",
 	}
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
-
-func (p point) lockups() int { return p.result.Stalls(klog.SoftLockup) }

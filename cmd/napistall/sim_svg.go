@@ -67,12 +67,11 @@ func (s *sweep) cell(b *bytes.Buffer, p point, x, y, w, h float64) {
 			x, y, w, h, html.EscapeString(p.name(s.axes)+": not run"))
 		return
 	}
-	worst, _ := p.worst()
-	classic, expedited := p.reports()
-	title := fmt.Sprintf("%s: worst %s, %d of %d over 1 s, %d+%d stalls, %s the band", p.name(s.axes), p.worstWords(), p.slow(),
-		len(p.result.Main().Hold), classic, expedited, p.result.Band.Band)
+	r := p.result
+	title := fmt.Sprintf("%s: worst %s, %d of %d over 1 s, %d+%d stalls, %s the band", p.name(s.axes), r.words(), r.slow, r.deletes,
+		r.classic, r.expedited, r.band)
 	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s</title></rect>`+"\n",
-		x, y, w, h, colour(worst), html.EscapeString(title))
+		x, y, w, h, colour(r.worst), html.EscapeString(title))
 	if p.grade() == reported {
 		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%.1f" fill="black"/>`+"\n", x+w/2, y+h/2, max(1, min(w, h)/6))
 	}

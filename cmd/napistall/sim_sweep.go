@@ -20,13 +20,14 @@ import (
 )
 
 // sweepBase is the arm that is swept where no experiment is given: the loop of a stock kernel without preemption, under
-// a steady load, for a minute.
+// a steady load, for a minute, with costs of about the report's board (examples/board.yaml).
 const sweepBase = `
 name: sweep
-kernel: model:6.18
-load: {kind: paced, rate: 80k/s, hold: 60s}
+kernel: model:6.18/arm64
+load: {kind: paced, rate: 80k/s, size: 1514, hold: 60s}
+model: {costs: {entry: 500ns, poll: 17500ns, packet: 9us, interrupt: 3us, unmask: 500ns, switch: 3us, wake: 10us}}
 arms:
-  - {name: none, config: {preempt: none}}
+  - {name: none, config: {preempt: none, hz: 100}}
 `
 
 // maxPoints bounds a sweep: a day of 2 cores.
@@ -50,7 +51,8 @@ func newSimSweep() *cobra.Command {
 held up and how long.
 
 EXPERIMENT is a file or a built-in experiment, of which --arm chooses the arm. Without it, the arm is a stock 6.18
-kernel under PREEMPT_NONE with 80,000 packets a second for a minute. --set changes a key of the arm first.
+kernel under PREEMPT_NONE, as slow as the report's board, with 80,000 packets a second for a minute. --set changes a
+key of the arm first.
 
 A KEY is a key of an arm in an experiment file, with dots for what is nested: load.rate, nic.moderation, preempt,
 stall-timeout, model.costs.packet. Its values are a list (0s,20us,100us), a range with a number of steps
@@ -110,7 +112,18 @@ type point struct {
 	values []string
 	arm    experiment.Arm
 	why    string // why it could not be run; it has no result then
-	result explain.TrialSummary
+	result figures
+}
+
+// figures are what is kept of a point's trial: of a sweep there are thousands.
+type figures struct {
+	band                         explain.Band
+	deletes, slow                int // in the hold; over explain.SlowLimit
+	worst                        time.Duration
+	cut                          bool // the longest was
+	classic, expedited, lockups  int
+	stalled                      bool
+	polls, full, sleeps, packets float64 // a second; full is a share of the polls
 }
 
 // plan makes the points, each of which is checked as if a file had said it.
@@ -282,26 +295,25 @@ func (p *point) run(ctx context.Context, seed uint64) error {
 		sum.Add(r)
 		return nil
 	})
-	p.result = sum.Summary()
+	p.result = figuresOf(sum.Summary())
 	return errors.Join(err, target.Close())
 }
 
-// worst returns the longest operation that began in the hold, and whether it was cut.
-func (p point) worst() (worst time.Duration, cut bool) {
-	if p.why != "" {
-		return 0, false
+func figuresOf(t explain.TrialSummary) figures {
+	f := figures{
+		band: t.Band.Band, deletes: len(t.Main().Hold), slow: len(t.SlowOnes()), stalled: t.Stall() != explain.NoStall,
+		classic: t.Stalls(klog.Classic), expedited: t.Stalls(klog.Expedited), lockups: t.Stalls(klog.SoftLockup),
 	}
-	for _, s := range p.result.Main().Hold {
-		if s.Took > worst || s.Took == worst && s.Censored {
-			worst, cut = s.Took, s.Censored
+	for _, s := range t.Main().Hold {
+		if s.Took > f.worst || s.Took == f.worst && s.Censored {
+			f.worst, f.cut = s.Took, s.Censored
 		}
 	}
-	return worst, cut
-}
-
-// slow counts the operations that took over explain.SlowLimit.
-func (p point) slow() int { return len(p.result.SlowOnes()) }
-
-func (p point) reports() (classic, expedited int) {
-	return p.result.Stalls(klog.Classic), p.result.Stalls(klog.Expedited)
+	f.polls, _ = t.Rates.PerSecond(t.Rates.Polls)
+	f.sleeps, _ = t.Rates.PerSecond(t.Rates.Sleeps)
+	f.packets, _ = t.Rates.PerSecond(t.Rates.Packets)
+	if t.Rates.Polls > 0 {
+		f.full = float64(t.Rates.Full) / float64(t.Rates.Polls)
+	}
+	return f
 }

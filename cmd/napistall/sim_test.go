@@ -169,7 +169,7 @@ func TestSweepShowsTheBand(t *testing.T) {
 	}
 	var bands []string
 	for _, p := range s.points {
-		bands = append(bands, string(p.result.Band.Band))
+		bands = append(bands, string(p.result.band))
 	}
 	if d := cmp.Diff([]string{"in", "in", "above", "above"}, bands); d != "" {
 		t.Errorf("bands (-want +got):\n%s\n%s", d, s.text())
