@@ -44,3 +44,41 @@ func each(g *Graph, f func(Key)) {
 		}
 	}
 }
+
+// Leaving out orders changes no verdict: every variant of the matrix, with every event an edge of its own. Without
+// -short normal grace periods, too, which have some 300,000 states then; softirq's have millions, see
+// docs/checker.md.
+func TestCoarseAndFineAgree(t *testing.T) {
+	for _, r := range Matrix() {
+		for _, c := range r.Cells {
+			for _, p := range c.Asks {
+				large := p == NormalGP || p == Callbacks
+				if p == Barrier || large && (testing.Short() || r.Variants[0].Loop == softirqLoop) {
+					continue
+				}
+				for _, v := range r.Variants {
+					compareFine(t, Question{Variant: v, Property: p})
+					if large {
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+func compareFine(t *testing.T, q Question) {
+	t.Helper()
+	coarse, err := Ask(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Fine = true
+	fine, err := Ask(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if coarse.Verdict != fine.Verdict || fine.States <= coarse.States {
+		t.Errorf("%v, %s: %s in %d states, fine: %s in %d", q.Variant, string(q.Property), coarse.Verdict, coarse.States, fine.Verdict, fine.States)
+	}
+}

@@ -75,6 +75,9 @@ func (l *interleaving) Next(k Key, out []Edge) ([]Edge, uint64) {
 	l.m.Unpack(k, &s)
 	enabled := l.enabled(&s)
 	shown, marks := l.delayed(&s, enabled)
+	if l.fine {
+		marks = uint64(^enabled) & ages
+	}
 	marks |= l.marks(&s, enabled)
 	for todo := shown; todo != 0; {
 		var e model.Event

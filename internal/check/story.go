@@ -186,7 +186,7 @@ func waits(m *model.Model, s *model.State, cycle model.Effects, endless bool) []
 	}
 	say("CPU 0 runs %s", who)
 	if s.Asleep() && s.Packets() > 0 {
-		say("%s wait in the ring, and the NAPI thread sleeps", plural(s.Packets(), "packet"))
+		say("the ring has %s, and the NAPI thread sleeps", plural(s.Packets(), "packet"))
 	}
 	if endless && cycle&model.EffSchedule == 0 {
 		say("nothing in the cycle enters __schedule")

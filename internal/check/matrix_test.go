@@ -1,0 +1,114 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/napistall/napistall/internal/model"
+)
+
+// quick leaves out what takes minutes under the race detector.
+func quick(t *testing.T, rows []Row) []Row {
+	t.Helper()
+	if !testing.Short() {
+		return rows
+	}
+	last := &rows[len(rows)-1]
+	if last.Variants[0].Loop != softirqLoop {
+		t.Fatalf("the last row is %s; want softirq, which is large", last.Title)
+	}
+	last.Cells[0].Asks = []Property{ExpeditedGP}
+	return rows
+}
+
+func TestMatrix(t *testing.T) {
+	rows := quick(t, Matrix())
+	if err := Fill(t.Context(), rows, Limits{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		for _, c := range r.Cells {
+			if c.Computed != c.Expected {
+				t.Errorf("%s, %s, %s: %s; want %s", r.Title, r.Models, c.Column, c.Computed, c.Expected)
+			}
+			for _, a := range c.Answers {
+				if a.Pending == 0 {
+					t.Errorf("%v, %v: nobody ever waits: a verdict about nothing", a.Variant, a.Property)
+				}
+				if a.Bytes == 0 || a.Depth == 0 || a.Transitions < int64(a.States)-1 {
+					t.Errorf("%v, %v: %d bytes, depth %d, %d transitions of %d states", a.Variant, a.Property, a.Bytes, a.Depth, a.Transitions, a.States)
+				}
+			}
+		}
+	}
+}
+
+// A mutation is a broken rule that turns a property's yes into a no.
+type mutation struct {
+	property Property
+	broken   model.Break
+}
+
+// mutations are, for each row of the matrix, what turns its cells.
+func mutations() map[int][]mutation {
+	// Whoever waits for a grace period loses by these, wherever the grace period has to be noticed and reported.
+	always := []mutation{
+		{NormalGP, model.BreakCoreReport}, {NormalGP, model.BreakNotice}, {Callbacks, model.BreakAdvance}, {ExpeditedGP, model.BreakExpReport},
+	}
+	with := func(more ...mutation) []mutation { return append(more, always...) }
+	wakes := []mutation{{Packets, model.BreakUnmask}, {Packets, model.BreakWakeLost}, {Packets, model.BreakThreadWake}}
+	points := []mutation{
+		{NormalGP, model.BreakScheduleNote}, {NormalGP, model.BreakFQSUrgent}, {ExpeditedGP, model.BreakExpIPI},
+		{ExpeditedGP, model.BreakBHCheck}, {NormalGP, model.BreakIRQExit}, {Kworker, model.BreakPromotion}, {Kworker, model.BreakFairFlag},
+	}
+	return map[int][]mutation{
+		0: wakes,
+		1: with(mutation{Kworker, model.BreakCondResched}, mutation{Kworker, model.BreakPickKworker}, mutation{Packets, model.BreakThreadWake}),
+		2: with(append(wakes, mutation{NormalGP, model.BreakScheduleNote}, mutation{NormalGP, model.BreakFQSUrgent}, mutation{ExpeditedGP, model.BreakExpIPI},
+			mutation{NormalGP, model.BreakCondResched}, mutation{Kworker, model.BreakCondResched}, mutation{Kworker, model.BreakPickKworker},
+			mutation{Kworker, model.BreakFairFlag})...),
+		3:  wakes,
+		4:  with(append(wakes, mutation{NormalGP, model.BreakPeriodic}, mutation{NormalGP, model.BreakStamp})...),
+		5:  with(wakes...),
+		6:  with(append(wakes, points...)...),
+		7:  with(mutation{Kworker, model.BreakCondResched}, mutation{Kworker, model.BreakPickKworker}),
+		8:  with(mutation{Kworker, model.BreakPromotion}, mutation{TasksGP, model.BreakTasks}, mutation{TasksGP, model.BreakPeriodic}),
+		9:  with(mutation{NormalGP, model.BreakScheduleNote}, mutation{Kworker, model.BreakPromotion}),
+		10: {{ExpeditedGP, model.BreakScheduleNote}, {ExpeditedGP, model.BreakExpReport}, {Kworker, model.BreakCondResched}, {Packets, model.BreakUnmask}},
+	}
+}
+
+// Every yes of the matrix hangs on a rule: broken, it turns the cell. At least a dozen different rules do.
+func TestEveryYesHangsOnARule(t *testing.T) {
+	rows := Matrix()
+	turned := map[model.Break]bool{}
+	for at, ms := range mutations() {
+		covered := map[Property]bool{}
+		for _, m := range ms {
+			v := rows[at].Variants[0]
+			v.brk = m.broken
+			a, err := Ask(t.Context(), Question{Variant: v, Property: m.property, TicksOutside: rows[at].Cells[0].Expected == YesIfTicks})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Verdict != Violated {
+				t.Errorf("%v, %s with rule %#x broken: %s; want violated", v, string(m.property), uint32(m.broken), a.Verdict)
+			}
+			turned[m.broken], covered[m.property] = true, true
+		}
+		for _, c := range rows[at].Cells {
+			if c.Expected == No {
+				continue
+			}
+			any := false
+			for _, p := range c.Asks {
+				any = any || covered[p]
+			}
+			if !any {
+				t.Errorf("%s, %s, %s: no rule turns this yes", rows[at].Title, rows[at].Models, c.Column)
+			}
+		}
+	}
+	if len(turned) < 12 || len(mutations()) != len(rows) {
+		t.Errorf("%d rules turn a cell, %d of %d rows; want 12 or more, and all", len(turned), len(mutations()), len(rows))
+	}
+}
