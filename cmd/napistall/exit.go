@@ -14,12 +14,13 @@ import (
 	"github.com/napistall/napistall/internal/kimage"
 )
 
-// Exit statuses; 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT.
+// Exit statuses; 4 is check's alone, 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT.
 const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
 	exitUnmet       = 3
+	exitUndecided   = 4
 	exitUnsupported = 69
 	exitInterrupted = 130
 )
@@ -54,6 +55,8 @@ func status(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errUnmet), errors.Is(err, errFound):
 		return exitUnmet
+	case errors.Is(err, errUndecided):
+		return exitUndecided
 	case isUsage(err):
 		return exitUsage
 	case isMachine(err): // its cause may be an errno that matches errors.ErrUnsupported

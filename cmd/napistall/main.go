@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 (Linux's, not Node.js's), on any kernel, with no special hardware.
 
 Exit status: 0 done, 1 napistall failed, 2 wrong usage or experiment text, 3 an expectation was not
-met or parse or doctor found something, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
+met or parse, doctor or check found something, 4 check could not decide, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
 		Version:       agent.Version(),
 		Args:          usageArgs(cobra.NoArgs),
 		SilenceErrors: true,
@@ -58,7 +58,7 @@ met or parse or doctor found something, 69 not possible on this machine, 130 int
 		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
 		return noEmptyFlag(cmd)
 	}
-	root.AddCommand(newRun(), newSim(), newLoad(), newReport(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
+	root.AddCommand(newRun(), newSim(), newLoad(), newCheck(), newReport(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
 	return root
 }
 

@@ -78,6 +78,7 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return a, err
 	}
+	a.Variant = q.explicit()
 	a.Programs = q.programs(sys.m.Config())
 	g, err := explore(ctx, sys, allBroken, q.Limits)
 	if err != nil {

@@ -79,6 +79,6 @@ func compareFine(t *testing.T, q Question) {
 		t.Fatal(err)
 	}
 	if coarse.Verdict != fine.Verdict || fine.States <= coarse.States {
-		t.Errorf("%v, %s: %s in %d states, fine: %s in %d", q.Variant, string(q.Property), coarse.Verdict, coarse.States, fine.Verdict, fine.States)
+		t.Errorf("%v, %s: %s in %d states, fine: %s in %d", q.Variant, q.Property, coarse.Verdict, coarse.States, fine.Verdict, fine.States)
 	}
 }

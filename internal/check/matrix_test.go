@@ -91,7 +91,7 @@ func TestEveryYesHangsOnARule(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a.Verdict != Violated {
-				t.Errorf("%v, %s with rule %#x broken: %s; want violated", v, string(m.property), uint32(m.broken), a.Verdict)
+				t.Errorf("%v, %s with rule %#x broken: %s; want violated", v, m.property, uint32(m.broken), a.Verdict)
 			}
 			turned[m.broken], covered[m.property] = true, true
 		}

@@ -60,8 +60,8 @@ func (p Property) find() (property, error) {
 	return pick("property", string(p), words)
 }
 
-// String returns what must happen.
-func (p Property) String() string {
+// Text says what must happen.
+func (p Property) Text() string {
 	q, err := p.find()
 	if err != nil {
 		return string(p)

@@ -57,17 +57,17 @@ func TestTracesReplay(t *testing.T) {
 		want, text := traceOf(t, q)
 		got, err := ReadTrace(strings.NewReader(text))
 		if err != nil {
-			t.Errorf("%v, %s: %v", q.Variant, string(q.Property), err)
+			t.Errorf("%v, %s: %v", q.Variant, q.Property, err)
 			continue
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Variant{})); diff != "" {
-			t.Errorf("%v, %s: read back (-want +got):\n%s", q.Variant, string(q.Property), diff)
+			t.Errorf("%v, %s: read back (-want +got):\n%s", q.Variant, q.Property, diff)
 		}
 		if err := got.Replay(); err != nil {
-			t.Errorf("%v, %s: %v", q.Variant, string(q.Property), err)
+			t.Errorf("%v, %s: %v", q.Variant, q.Property, err)
 		}
 		if got.Cycle == 0 {
-			t.Errorf("%v, %s: no cycle", q.Variant, string(q.Property))
+			t.Errorf("%v, %s: no cycle", q.Variant, q.Property)
 		}
 	}
 }

@@ -179,6 +179,23 @@ func names(p model.Program) []string {
 	return out
 }
 
+// explicit returns v with its defaults written out.
+func (v Variant) explicit() Variant {
+	for _, w := range []struct {
+		word      *string
+		byDefault string
+	}{
+		{&v.Generation, generations()[0].name}, {&v.Arch, archs()[0].name}, {&v.Preempt, preempts()[0].name},
+		{&v.Loop, loops()[0].name}, {&v.Device, devices()[0].name},
+	} {
+		if *w.word == "" {
+			*w.word = w.byDefault
+		}
+	}
+	v.Weight, v.Ring = int(size(v.Weight, defaultWeight)), int(size(v.Ring, defaultRing))
+	return v
+}
+
 // String names v in a line: what differs from the default.
 func (v Variant) String() string {
 	def := func(s, d string) string {
