@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,11 +139,17 @@ func (t *target) Run(ctx context.Context, trial experiment.Trial, emit func(expe
 	if err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
-	s.watch = func(out model.Outcome) { tr.step(s.engine, out) }
-	if err := s.run(); err != nil {
+	// A simulated second takes many seconds to write: what ends the trial is looked for at each step.
+	s.watch = func(out model.Outcome) {
+		tr.step(s.engine, out)
+		if s.err == nil {
+			s.err = cmp.Or(tr.err, ctx.Err())
+		}
+	}
+	if err := s.run(); err != nil && ctx.Err() == nil && tr.err == nil {
 		return err
 	}
-	return tr.finish()
+	return cmp.Or(ctx.Err(), tr.finish()) // interrupted, it is still whole
 }
 
 // argv says which model it was, in words that hold everything which decides the result.
