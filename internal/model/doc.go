@@ -92,19 +92,18 @@
 // rcu_urgent_qs under PREEMPT_RCU, the close batch of a deletion always waits. Threaded busy poll came with 6.19; on
 // 6.18 it stands for that loop on a tree that still has NONE.
 //
-// In one place the model follows the kernel's code against the source facts: RCU_SOFTIRQ within local_bh_enable finds a
-// preempt count of 1 and so does not report a deferred expedited quiescent state (Model.deferred). Under DYNAMIC none
-// such a report waits for a tick outside the BH-off part, as a normal one does. PREEMPT_NONE on 7.3 is refused for
-// every Arch here: it needs ARCH_NO_PREEMPT (alpha, hexagon, m68k); VOLUNTARY on armhf and mips has the same points.
+// RCU_SOFTIRQ within local_bh_enable finds a preempt count of 1 and so does not report a deferred expedited quiescent
+// state (Model.deferred): under DYNAMIC none such a report waits for a tick outside the BH-off part, as a normal one
+// does. PREEMPT_NONE on 7.3 is refused for every Arch here: it needs ARCH_NO_PREEMPT (alpha, hexagon, m68k);
+// VOLUNTARY on armhf and mips has the same points.
 //
 // # What the model leaves out
 //
 // Other NAPI instances on CPU 0 (except as events of a shared mask, Config.AllQueues); GRO and defer-hard-irqs;
-// PREFER_BUSY_POLL; netpoll; switching between threaded and softirq mode at run time; nocb, nohz_full, rcuc
-// threads, kthread_prio and boosting; callback floods (all ready callbacks run in one go, so no blimit); the
-// special.need_qs help of a reader older than a second under PREEMPT_RCU (the source facts say that it only sets
-// need_resched); the irq_work probe of a holdout; EEVDF's arithmetic of lag; migration; the IPI of
-// rcu_barrier (callbacks are entrained at once); TTWU_QUEUE; the kworker of CPUs other than 0, which is
-// never late; reference counts that outlive rcu_barrier; the urgent request of a Tasks RCU scan. Tasks RCU
-// watches the NAPI thread alone.
+// PREFER_BUSY_POLL; netpoll; switching between threaded and softirq mode at run time; nocb, nohz_full, rcuc threads,
+// kthread_prio and boosting; callback floods (all ready callbacks run in one go, so no blimit); the special.need_qs
+// help of a reader older than a second under PREEMPT_RCU (it only sets need_resched); the irq_work probe of a
+// holdout; EEVDF's arithmetic of lag; migration; the IPI of rcu_barrier (callbacks are entrained at once);
+// TTWU_QUEUE; the kworker of CPUs other than 0, which is never late; reference counts that outlive rcu_barrier; the
+// urgent request of a Tasks RCU scan. Tasks RCU watches the NAPI thread alone.
 package model

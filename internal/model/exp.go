@@ -1,6 +1,6 @@
 package model
 
-// expHandler is rcu_exp_handler, the expedited IPI on CPU 0 (kernel/rcu/tree_exp.h; section 4.9 of the facts): it reports
+// expHandler is rcu_exp_handler, the expedited IPI on CPU 0 (kernel/rcu/tree_exp.h): it reports
 // where the CPU is quiescent, else it leaves a request. There is one IPI for each grace period.
 func (m *Model) expHandler(s *State) Outcome {
 	if s.cpu&cExpIPI == 0 {

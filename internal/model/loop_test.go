@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// TestWindows is section 1.6: what an interrupt in each window of the NAPI thread brings about.
+// TestWindows: what an interrupt in each window of the NAPI thread brings about.
 func TestWindows(t *testing.T) {
 	cfg := small(V612, none, false)
 	again := EffReentry | EffEntry
@@ -82,7 +82,7 @@ func TestWakeLost(t *testing.T) {
 	}
 }
 
-// TestExits: which exit of the loop calls what (sections 1.5 and 2.2).
+// TestExits: which exit of the loop calls what.
 func TestExits(t *testing.T) {
 	armhf := func(c Config) Config { c.Arch = ARMHF; return c }
 	for _, c := range []struct {
@@ -199,7 +199,7 @@ func TestBounce(t *testing.T) {
 	}
 }
 
-// TestBusyPoll is section 1.8: completion is refused, the interrupt stays masked, the thread never sleeps; DISABLE ends it.
+// TestBusyPoll: completion is refused, the interrupt stays masked, the thread never sleeps; DISABLE ends it.
 func TestBusyPoll(t *testing.T) {
 	cfg := loop(small(V73, lazy, false), BusyPoll)
 	cfg.Programs = prog(Disable, Enable)

@@ -35,7 +35,7 @@ type Model struct {
 	layout                      layout
 }
 
-// A Key is a State packed: equal keys of one Model mean equal states. Models for which KeyBits is at most 128 leave
+// A Key is a State packed: equal keys of one Model mean equal states. Models whose states fit into 128 bits leave
 // the last word zero.
 type Key [3]uint64
 
@@ -55,7 +55,7 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// build derives the kernel's configuration: section 2.2 of the facts, kernel/Kconfig.preempt, kernel/rcu/Kconfig.
+// build derives the kernel's configuration (kernel/Kconfig.preempt, kernel/rcu/Kconfig).
 func (m *Model) build() {
 	c := &m.cfg
 	preempts := c.Preempt.Preempts()

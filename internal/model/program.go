@@ -53,7 +53,7 @@ type Program [MaxOps]Op
 // A Link is what kind of device a deletion removes.
 type Link uint8
 
-// The kinds of section 5.3 of the kernel facts: how often unregister_netdevice_many_notify waits differs.
+// The kinds, by how often unregister_netdevice_many_notify waits.
 const (
 	Dummy     Link = iota // dummy, ifb, vlan: no qdisc
 	Queueing              // up, with a real qdisc

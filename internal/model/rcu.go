@@ -83,7 +83,7 @@ func (m *Model) softirqQS(s *State) Effects {
 	return f | m.tasksQS(s)
 }
 
-// clock is rcu_sched_clock_irq of CPU 0's tick (section 4.4 of the facts): an urgent CPU in the kernel gets need_resched and
+// clock is rcu_sched_clock_irq of CPU 0's tick (kernel/rcu/tree.c): an urgent CPU in the kernel gets need_resched and
 // is no longer urgent; then the tick rule; then rcu_pending, with the stall check first, raises RCU_SOFTIRQ.
 func (m *Model) clock(s *State) Effects {
 	var f Effects
@@ -162,9 +162,8 @@ func (m *Model) core(s *State, cpu int, frame uint8) Effects {
 
 // deferred is what rcu_core does about a wanted expedited quiescent state: with PREEMPT_COUNT and the preempt byte at 0 it
 // reports (rcu_preempt_deferred_qs). But local_bh_enable keeps a preempt count of 1 while it runs softirqs
-// (__local_bh_enable_ip), so that there PREEMPT_RCU only sets need_resched, and others do nothing. In this the
-// model follows the kernel's code rather than the row on RCU_SOFTIRQ in section 4.3 of the facts, which is
-// right for interrupt exit and ksoftirqd.
+// (__local_bh_enable_ip), so that there PREEMPT_RCU only sets need_resched, and others do nothing. At interrupt exit
+// and in ksoftirqd it is 0.
 func (m *Model) deferred(s *State, frame uint8) Effects {
 	switch {
 	case m.preemptCount && frame != frBH:

@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// builds are the rows of section 2.2 of the facts that differ for RCU.
+// builds are those that differ for RCU.
 var builds = map[string]Config{
 	"none":            small(V612, none, false),
 	"none+count":      with(small(V612, none, false), func(c *Config) { c.PreemptCount = true }),
@@ -35,7 +35,7 @@ func at(t *testing.T, c Config, where string) *rig {
 	return r
 }
 
-// TestExpIPI is rcu_exp_handler by build and place (section 4.9): at once, or by need_resched, or by a hint.
+// TestExpIPI is rcu_exp_handler by build and place: at once, or by need_resched, or by a hint.
 func TestExpIPI(t *testing.T) {
 	const later, flag = EffExpWanted, EffExpWanted | EffFull
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func noticed(t *testing.T, c Config) *rig {
 	return r
 }
 
-// TestTickRule is the row "tick in kernel mode" of section 4.3.
+// TestTickRule: when a tick in kernel mode is a quiescent state.
 func TestTickRule(t *testing.T) {
 	for _, c := range []struct {
 		build, where string
@@ -120,7 +120,7 @@ func TestTickRule(t *testing.T) {
 	}
 }
 
-// TestUrgent is the escalation of sections 4.2 and 4.4: nothing before jtsq; then urgent, which rcu_all_qs sees until the
+// TestUrgent is the escalation: nothing before jtsq; then urgent, which rcu_all_qs sees until the
 // next tick, and the tick turns into need_resched; then heavy; past T/2 resched_cpu, once in jtsq.
 func TestUrgent(t *testing.T) {
 	r := noticed(t, loop(builds["none"], CondReschedOnly))
@@ -154,7 +154,7 @@ func TestUrgent(t *testing.T) {
 	}
 }
 
-// TestQuiescentWithoutSwitch is hypothesis H1 of section 6.1: under lazy preemption the expedited IPI's flag takes the next
+// TestQuiescentWithoutSwitch: under lazy preemption the expedited IPI's flag takes the next
 // local_bh_enable into __schedule, which reports and picks the same thread: no switch is counted.
 func TestQuiescentWithoutSwitch(t *testing.T) {
 	for _, build := range []string{"static lazy", "dynamic lazy", "full"} {
@@ -169,7 +169,7 @@ func TestQuiescentWithoutSwitch(t *testing.T) {
 	}
 }
 
-// TestLazy is section 2.5: a wake-up over a task whose slice is over sets the lazy flag and sends nothing; only a tick makes
+// TestLazy: a wake-up over a task whose slice is over sets the lazy flag and sends nothing; only a tick makes
 // it a full one; then the next preemption point switches. Before the slice is over nobody asks.
 func TestLazy(t *testing.T) {
 	cfg := builds["static lazy"]

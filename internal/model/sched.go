@@ -80,8 +80,8 @@ func (m *Model) wake(s *State, t Task, remote bool) Effects {
 	return m.wakeupPreempt(s, remote)
 }
 
-// wakeThread is wake_up_process of the NAPI thread (section 1.2 of the facts): nothing but its state changes if it is
-// current; if it is queued there is a preemption check; if it sleeps it is queued first.
+// wakeThread is wake_up_process of the NAPI thread (kernel/sched/core.c: try_to_wake_up): nothing but its state changes if it
+// is current; if it is queued there is a preemption check; if it sleeps it is queued first.
 func (m *Model) wakeThread(s *State, remote bool) Effects {
 	if s.napi&nInt == 0 {
 		return 0

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestBuilds is the table of section 2.2: what a build and its run-time model are made of.
+// TestBuilds: what a build and its run-time model are made of.
 func TestBuilds(t *testing.T) {
 	type flags struct{ preemption, count, rcu, cond, allQS, points, lazy bool }
 	for name, want := range map[string]flags{

@@ -25,7 +25,7 @@ func TestIdleGracePeriod(t *testing.T) {
 	}
 }
 
-// TestBarrier is section 4.7: nothing queued, nothing waited for; else until the newest callback ran.
+// TestBarrier: nothing queued, nothing waited for; else until the newest callback ran.
 func TestBarrier(t *testing.T) {
 	cfg := Config{Preempt: full, Programs: [MaxProbes]Program{RCUBarrier(false), RCUBarrier(true), RCUBarrier(false)}}
 	r := newRig(t, cfg)
@@ -88,7 +88,7 @@ func TestSerialised(t *testing.T) {
 	r.want("the second", r.house(), EffExpStart|EffExpEnd|ProbeDone(1)|ProbeDone(2), EffExpIPI) // CPU 0 idles
 }
 
-// TestSyncNet: expedited while anybody holds RTNL, normal otherwise (section 4.9).
+// TestSyncNet: expedited while anybody holds RTNL, normal otherwise.
 func TestSyncNet(t *testing.T) {
 	for name, c := range map[string]struct {
 		ops  [MaxProbes]Program
@@ -108,7 +108,7 @@ func TestSyncNet(t *testing.T) {
 	}
 }
 
-// TestLinkDel counts the waits of section 5.3.
+// TestLinkDel counts the waits of each kind of device.
 func TestLinkDel(t *testing.T) {
 	for _, c := range []struct {
 		g    Generation
@@ -135,7 +135,7 @@ func TestLinkDel(t *testing.T) {
 	}
 }
 
-// TestStalls is section 4.10: the CPU that owes reports itself; two jiffies later any other does, and forces a scan.
+// TestStalls: the CPU that owes reports itself; two jiffies later any other does, and forces a scan.
 func TestStalls(t *testing.T) {
 	r := noticed(t, builds["none"])
 	r.want("not due", r.step(Tick0), 0, EffStallSelf|EffStallOther)
@@ -158,7 +158,7 @@ func TestStalls(t *testing.T) {
 	r.want("once more", r.step(ExpStallDue), EffStallExp, 0)
 }
 
-// TestSoftirq is sections 1.11 and 3.7: NET_RX polls at interrupt exit; past its limits ksoftirqd is woken, whose every
+// TestSoftirq: NET_RX polls at interrupt exit; past its limits ksoftirqd is woken, whose every
 // round is a quiescent state.
 func TestSoftirq(t *testing.T) {
 	cfg := with(small(V612, none, false), func(c *Config) { c.Softirq, c.Restarts, c.Budget, c.User = true, 2, 4, true })
@@ -227,7 +227,7 @@ func TestTasks(t *testing.T) {
 	r.want("gone", r.house(), ProbeDone(0), 0)
 }
 
-// TestDisable is section 1.7: requests are refused while the owner finishes.
+// TestDisable: requests are refused while the owner finishes.
 func TestDisable(t *testing.T) {
 	cfg := small(V612, none, false)
 	cfg.Programs = prog(Disable, Enable)

@@ -149,7 +149,8 @@ func (w *walk) checkPack() {
 	}
 }
 
-// checkSchedule holds the invariants 1 to 3 of section 8.4 of the facts.
+// checkSchedule: every switch happens in __schedule; without preemption only where the thread waits or calls cond_resched;
+// with it no need_resched outlives a poll.
 func (w *walk) checkSchedule(before *State, o Outcome) {
 	f := o.Effects
 	if f&(EffSwitchVol|EffSwitchInvol) != 0 && f&EffSchedule == 0 || f&EffSwitchVol != 0 && f&EffSwitchInvol != 0 {
@@ -171,8 +172,8 @@ func (w *walk) checkSchedule(before *State, o Outcome) {
 	}
 }
 
-// checkRCU: no grace period ends within a reader that was there when it started, one expedited grace period at a time
-// (invariant 4), every report is owed.
+// checkRCU: no grace period ends within a reader that was there when it started, one expedited grace period at a time,
+// every report is owed.
 func (w *walk) checkRCU(before *State, e Event, o Outcome) {
 	f := o.Effects
 	if f&EffPoll != 0 || !w.s.reader() {
@@ -229,7 +230,7 @@ func (w *walk) checkState(before *State, o Outcome) {
 		idle := before.cbs[0]|before.cbs[1] == 0
 		if o.Task == Probe0+Task(p) && idle && before.probes[p].wait == wRun && w.m.ProbeOp(before, p) == Barrier &&
 			before.bar == 0 && (o.Step != StepProbe || s.probes[p].wait != wRun) {
-			w.t.Errorf("rcu_barrier without callbacks waits (invariant 5)")
+			w.t.Errorf("rcu_barrier without callbacks waits")
 		}
 	}
 }
