@@ -3,135 +3,171 @@ package machine
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
 
-// helperEnv makes this test's program a helper.
+// helperEnv makes this test's program a helper, of one kind or another.
 const helperEnv = "NAPISTALL_TEST_HELPER"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(helperEnv) == "" {
-		os.Exit(m.Run())
-	}
 	out := json.NewEncoder(os.Stdout)
-	beat := func(b Beat) error { return out.Encode(b) }
-	switch question := os.Args[1]; question {
-	case "survey":
-		if err := Tell(func(p Part) error { return out.Encode(p) }); err != nil {
-			os.Exit(1)
+	say := func(words ...Word) {
+		for _, w := range words {
+			_ = out.Encode(w)
 		}
-	case "held": // as while somebody holds RTNL
-		_ = out.Encode(Part{Facts: &Facts{Release: "6.18.1", Online: []int{0, 1}}})
-		_ = out.Encode(Part{Begins: "the rest"})
+	}
+	device := Word{Part: &Part{Device: &Device{Name: "eth9", Index: 9}}}
+	switch os.Getenv(helperEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "real":
+		_ = Serve(os.Stdin, os.Stdout)
+	case "held": // as while somebody holds RTNL, and a grace period does not end
+		say(Word{Part: &Part{Begins: "sysfs"}}, device, Word{Part: &Part{Begins: "netlink"}}, Word{Of: ofGracePeriods, Beat: &Beat{Begin: &Wait{}}})
 		select {}
-	case "never":
-		_ = out.Encode(Beat{Begin: &Wait{}})
-		select {}
-	case "gps":
-		_ = TellGracePeriods(beat)
-	case "turns":
-		cpu, _ := strconv.Atoi(os.Args[2])
-		_ = TellTurns([]int{cpu}, beat)
-	case "none":
-		_ = out.Encode(Beat{Why: "no such system call"})
 	case "noise":
-		fmt.Println("not JSON")
+		_, _ = os.Stdout.WriteString("not JSON\n{}\n")
+		say(Word{Of: "something new", Beat: &Beat{}}, Word{Of: ofGracePeriods, Beat: &Beat{Why: "no such system call"}}, Word{Part: &Part{Netlink: new("no such family")}})
+	case "mute":
 	}
 	os.Exit(0)
 }
 
-func helper(t *testing.T) Helper {
+func examine(t *testing.T, kind string) (Examined, time.Duration) {
 	t.Helper()
-	return Helper{Command: []string{"/proc/self/exe"}, Env: []string{helperEnv + "=1", "GORACE=atexit_sleep_ms=0"}}
-}
-
-func TestSurveyOfThisMachine(t *testing.T) {
-	v, _, err := helper(t).Survey(t.Context(), "survey")
+	start := time.Now()
+	e := Examination{For: 300 * time.Millisecond, Helper: Helper{Command: []string{"/proc/self/exe"}, Env: []string{helperEnv + "=" + kind, "GORACE=atexit_sleep_ms=0"}}}
+	found, err := e.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Facts.Release == "" || len(v.Devices) == 0 || v.Cut != "" || v.Params == nil {
+	return found, time.Since(start)
+}
+
+func TestExamineThisMachine(t *testing.T) {
+	found, _ := examine(t, "real")
+	v, w := found.Survey, found.Watch
+	if v.Facts.Release == "" || len(v.Devices) == 0 || v.Cut != "" || v.Params == nil || v.Root != (os.Geteuid() == 0) {
 		t.Errorf("survey %+v", v)
 	}
-}
-
-// TestSurveyIsBounded: what does not answer is left behind.
-func TestSurveyIsBounded(t *testing.T) {
-	start := time.Now()
-	v, _, err := helper(t).Survey(t.Context(), "held")
-	if err != nil || v.Facts.Release != "6.18.1" || v.Cut != "the rest" {
-		t.Errorf("survey %+v, %v; want what was told, and the rest cut", v, err)
-	}
-	if took := time.Since(start); took < Patience || took > Patience+3*time.Second {
-		t.Errorf("it took %v; want about %v", took, Patience)
-	}
-	if v, _, err := helper(t).Survey(t.Context(), "noise"); err == nil {
-		t.Errorf("survey of noise: %+v; want an error", v)
-	}
-	if _, _, err := (Helper{Command: []string{"/nonexistent"}}).Survey(t.Context(), "x"); err == nil {
-		t.Error("a helper that isn't there: no error")
-	}
-}
-
-func TestWatchThisMachine(t *testing.T) {
-	w := Watching{For: 300 * time.Millisecond, Helper: helper(t), GracePeriods: "gps", Turns: "turns"}.Run(t.Context())
 	if w.Took < 300*time.Millisecond || len(w.GracePeriods)+len(w.NoGP) == 0 || w.NoPolls == "" {
 		t.Errorf("watch %+v", w)
 	}
 }
 
+// TestExaminationIsBounded: what does not answer is left behind, and what did answer is kept.
+func TestExaminationIsBounded(t *testing.T) {
+	found, took := examine(t, "held")
+	v, w := found.Survey, found.Watch
+	if v.Facts.Release == "" || len(v.Devices) != 1 || v.Cut != "netlink" {
+		t.Errorf("survey %+v; want what was told, and netlink cut", v)
+	}
+	if len(newWatcher(Examination{}).online) > 1 && (len(w.GracePeriods) != 1 || !w.GracePeriods[0].Censored || w.GracePeriods[0].Took < Late) {
+		t.Errorf("grace periods %+v; want one, censored after %v", w.GracePeriods, Late)
+	}
+	if took > Late+3*time.Second {
+		t.Errorf("it took %v; want about %v", took, Late)
+	}
+}
+
+func TestExaminationWithoutHelp(t *testing.T) {
+	found, _ := examine(t, "noise")
+	if found.Watch.NoGP == "" || found.Survey.Netlink != "no such family" || found.Survey.Cut != "" {
+		t.Errorf("noise: %+v", found)
+	}
+	found, took := examine(t, "mute")
+	if found.Survey.Facts.Release == "" || found.Survey.Cut == "" || took > 5*time.Second {
+		t.Errorf("a helper that says nothing, after %v: %+v", took, found)
+	}
+	if _, err := (Examination{Helper: Helper{Command: []string{"/nonexistent"}}}).Run(t.Context()); err == nil {
+		t.Error("a helper that isn't there: no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	start := time.Now()
+	_, _ = Examination{For: time.Hour, Helper: Helper{Command: []string{"/proc/self/exe"}, Env: []string{helperEnv + "=held"}}}.Run(ctx) // what it found is not the point
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("an interrupted watch took %v", took)
+	}
+}
+
 func TestSampleLooksAtThreads(t *testing.T) {
-	x := newWatcher(Watching{For: 300 * time.Millisecond})
+	x := newWatcher(Examination{For: 300 * time.Millisecond})
+	x.helper = &session{in: &strings.Builder{}, done: make(chan struct{})}
+	close(x.helper.done)
+	x.began = time.Now()
 	tallies := x.sample(t.Context(), []KThread{{PID: os.Getpid(), Name: "us"}, {PID: 1 << 30, Name: "nobody"}})
 	if us, nobody := tallies[0].watched, tallies[1].watched; us.Looks < 3 || us.Took < 200*time.Millisecond || nobody.Looks != 0 {
 		t.Errorf("us %+v, nobody %+v", us, nobody)
 	}
 }
 
-// TestWatchIsBounded: a grace period that never ends is given up, and said to be censored.
-func TestWatchIsBounded(t *testing.T) {
-	w := Watching{For: 100 * time.Millisecond, Helper: helper(t), GracePeriods: "never"}.Run(t.Context())
-	if len(newWatcher(Watching{}).online) == 1 {
-		if w.NoGP == "" {
-			t.Errorf("watch of one CPU %+v; want why there is no grace period", w)
-		}
-		return
-	}
-	if len(w.GracePeriods) != 1 || !w.GracePeriods[0].Censored || w.GracePeriods[0].Took < Late {
-		t.Errorf("grace periods %+v; want one, censored after %v", w.GracePeriods, Late)
-	}
-	w = Watching{For: 100 * time.Millisecond, Helper: helper(t), GracePeriods: "none"}.Run(t.Context())
-	if w.NoGP == "" || len(w.GracePeriods) > 0 {
-		t.Errorf("watch %+v; want why there is no grace period", w)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	start := time.Now()
-	_ = Watching{For: time.Hour, Helper: helper(t), GracePeriods: "never"}.Run(ctx)
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("an interrupted watch took %v", took)
-	}
-}
-
-// TestTurns: a CPU that lets others run says so, an isolated one is not asked, and none twice at a time.
+// TestTurns: an isolated CPU is not asked, none twice at a time, and a CPU that lets others run says so.
 func TestTurns(t *testing.T) {
-	x := newWatcher(Watching{Helper: helper(t), Turns: "turns"})
+	x := newWatcher(Examination{})
+	orders := &strings.Builder{}
+	x.helper = &session{in: orders, done: make(chan struct{})}
 	x.isolated = []int{1}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	x.askTurns(ctx, []int{0, 0, 1})
-	x.askTurns(ctx, []int{0})
-	x.helpers.Wait()
-	if len(x.turns) != 1 || *x.turns[0].CPU != 0 || x.turns[0].Took <= 0 || x.pending() {
-		t.Errorf("turns %+v, pending %v; want one of CPU 0", x.turns, x.pending())
+	x.askTurns([]int{0})
+	if orders.String() != "" {
+		t.Errorf("orders %q before the helper has said a word", orders)
+	}
+	x.spoken = true
+	x.askTurns([]int{0, 0, 1, 3})
+	x.askTurns([]int{0, 3})
+	if orders.String() != "turns 0,3\n" {
+		t.Errorf("orders %q; want turns 0,3 once", orders)
+	}
+	var said []Beat
+	if err := tellTurns([]int{0}, func(b Beat) error { said = append(said, b); return nil }); err != nil || len(said) != 2 || said[1].End == nil || said[1].End.Took <= 0 {
+		t.Errorf("turns of CPU 0: %+v, %v", said, err)
+	}
+	for _, b := range said {
+		x.hear(t.Context(), Word{Of: ofTurns, Beat: &b})
+	}
+	if len(x.turns) != 1 || len(x.asked) != 0 || len(x.ordered) != 1 {
+		t.Errorf("heard %+v, outstanding %v, ordered %v", x.turns, x.asked, x.ordered)
 	}
 }
 
-// TestPending: a helper that has said nothing is waited for, and a wait until it is late.
+// TestPollsAreAskedForLate: not before a grace period has ended in time.
+func TestPollsAreAskedForLate(t *testing.T) {
+	for _, tt := range []struct {
+		trace bool
+		waits []Wait
+		want  string
+	}{
+		{true, nil, ""}, {true, []Wait{{Took: time.Second}}, ""}, {false, []Wait{{Took: 1}}, ""}, {true, []Wait{{Took: time.Second}, {Took: 1}}, "polls\n"},
+	} {
+		x := newWatcher(Examination{Trace: tt.trace})
+		orders := &strings.Builder{}
+		x.helper, x.waits = &session{in: orders}, tt.waits
+		x.askPolls()
+		x.askPolls()
+		if orders.String() != tt.want {
+			t.Errorf("trace %v after %v: orders %q; want %q", tt.trace, tt.waits, orders, tt.want)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	for _, bad := range []string{"dance\n", "turns\n", "turns x\n", "turns 0,-1\n"} {
+		var out strings.Builder
+		if err := Serve(strings.NewReader(bad), discard{}); err == nil {
+			t.Errorf("Serve(%q): no error; said %s", bad, &out)
+		}
+	}
+}
+
+// discard forgets. Serve's measurements go on for as long as this test's program.
+type discard struct{}
+
+func (discard) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+// TestPending: a helper that has said nothing is waited for, and each wait until it is late.
 func TestPending(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 	for _, tt := range []struct {
@@ -140,14 +176,20 @@ func TestPending(t *testing.T) {
 		want bool
 	}{
 		{"nothing", func(*watcher) {}, false},
-		{"a helper that starts", func(x *watcher) { x.silent["gps"] = ago(5 * time.Second) }, true},
-		{"a helper that never starts", func(x *watcher) { x.silent["gps"] = ago(startTime) }, false},
+		{"a helper that starts", func(x *watcher) { x.spoken, x.start = false, ago(5*time.Second) }, true},
+		{"a helper that never starts", func(x *watcher) { x.spoken, x.start = false, ago(startTime) }, false},
+		{"a helper that has ended", func(x *watcher) { x.spoken = false; close(x.helper.done) }, false},
 		{"a grace period", func(x *watcher) { x.begun = new(ago(time.Second)) }, true},
 		{"a late grace period", func(x *watcher) { x.begun = new(ago(Late)) }, false},
 		{"a turn", func(x *watcher) { x.asked[1] = ago(time.Second) }, true},
 		{"a late turn", func(x *watcher) { x.asked[1] = ago(Late) }, false},
+		{"a turn that was ordered", func(x *watcher) { x.ordered[1] = ago(Patience / 2) }, true},
+		{"a turn that was ordered long ago", func(x *watcher) { x.ordered[1] = ago(Patience) }, false},
+		{"devices that answer", func(x *watcher) { x.told, x.heard = false, ago(Patience/2) }, true},
+		{"devices that don't", func(x *watcher) { x.told, x.heard = false, ago(Patience) }, false},
 	} {
-		x := newWatcher(Watching{})
+		x := newWatcher(Examination{})
+		x.helper, x.spoken, x.told = &session{done: make(chan struct{})}, true, true
 		tt.set(x)
 		if got := x.pending(); got != tt.want {
 			t.Errorf("%s: pending = %v; want %v", tt.name, got, tt.want)

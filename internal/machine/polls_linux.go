@@ -32,9 +32,9 @@ const (
 	maxCounted = 1024
 )
 
-// TellPolls counts the polls of every device at the tracepoint napi:napi_poll and tells them four times a second, as long
-// as emit takes them. Detaching waits for grace periods: call it in a process that may hang.
-func TellPolls(emit func(Beat) error) error {
+// tellPolls counts the polls of every device at the tracepoint napi:napi_poll and tells them four times a second, as long
+// as emit takes them. Detaching waits for grace periods: that is for a process that may hang.
+func tellPolls(emit func(Beat) error) error {
 	counts, closing, err := attachPolls()
 	if err != nil {
 		return emit(Beat{Why: err.Error()})

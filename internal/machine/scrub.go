@@ -65,7 +65,7 @@ func (s *scrubber) word(kind, secret string) string {
 	return s.words[key]
 }
 
-// cmdline keeps the words of a kernel's command line that decide how it schedules, polls and reports stalls.
+// keptArguments returns the words of a kernel's command line that decide how it schedules, polls and reports stalls.
 // Whatever else stands there can be a password or a name, and is dropped.
 func keptArguments(line string) string {
 	var kept []string

@@ -27,11 +27,10 @@ type Survey struct {
 	Cut string
 }
 
-// A Part is one answer of a machine to Tell. Exactly one field is set.
+// A Part is one answer about a machine. Exactly one field is set.
 type Part struct {
 	Begins  string            `json:"begins,omitempty"` // what is read next
 	Facts   *Facts            `json:"facts,omitempty"`
-	Kmsg    *string           `json:"kmsg,omitempty"` // the kernel log's text
 	Params  map[string]string `json:"params,omitempty"`
 	Threads *Threads          `json:"threads,omitempty"`
 	Softnet []Softnet         `json:"softnet,omitempty"`

@@ -10,17 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tell reads the running machine and passes each answer to emit, what waits for nobody first. What comes
-// after takes RTNL, and so waits for whoever holds it: call it in a process that may hang (Helper).
-func Tell(emit func(Part) error) error {
-	kmsg := kernelLog()
-	s := Source{Kmsg: kmsg}
-	if err := s.tellFiles(emit); err != nil {
-		return err
-	}
-	if err := emit(Part{Kmsg: &kmsg}); err != nil {
-		return err
-	}
+// tellDevices reads the network devices of the running machine, from sysfs first. It takes RTNL, and so waits for
+// whoever holds it.
+func tellDevices(emit func(Part) error) error {
+	var s Source
 	var failed error
 	tell := func(p Part) {
 		if failed == nil {
@@ -29,16 +22,17 @@ func Tell(emit func(Part) error) error {
 	}
 	var devices []Device
 	tell(Part{Begins: "network devices in sysfs"})
-	err := s.eachDevice(func(d Device) {
+	why := ""
+	if err := s.eachDevice(func(d Device) {
 		devices = append(devices, d)
 		tell(Part{Device: &d})
-	})
-	if err != nil {
-		return err
+	}); err != nil {
+		why = err.Error()
 	}
-	tell(Part{Begins: "NAPI instances, drivers and coalescing over netlink"})
+	const overNetlink = "NAPI instances, drivers and coalescing over netlink"
+	tell(Part{Begins: overNetlink})
 	seen := map[int]bool{}
-	err = askDevices(devices, func(d Device) {
+	if err := askDevices(devices, func(d Device) {
 		tell(Part{Device: &d})
 		for _, n := range d.NAPIs {
 			if n.IRQ != nil && !seen[*n.IRQ] {
@@ -47,10 +41,7 @@ func Tell(emit func(Part) error) error {
 				tell(Part{IRQ: &irq})
 			}
 		}
-		tell(Part{Begins: "NAPI instances, drivers and coalescing over netlink"})
-	})
-	why := ""
-	if err != nil {
+	}); err != nil {
 		why = err.Error()
 	}
 	tell(Part{Netlink: &why})
@@ -80,9 +71,9 @@ type Beat struct {
 	Why   string `json:"why,omitempty"` // it can't
 }
 
-// TellGracePeriods waits for one grace period after the other, with pauses of a second, as long as emit takes
-// them. Each wait is a membarrier, which nothing can interrupt: call it in a process that may hang.
-func TellGracePeriods(emit func(Beat) error) error {
+// tellGracePeriods waits for one grace period after the other, with pauses of a second, as long as emit takes
+// them. Each wait is a membarrier, which nothing can interrupt: that is for a process that may hang.
+func tellGracePeriods(emit func(Beat) error) error {
 	const global = 1 // MEMBARRIER_CMD_GLOBAL, 4.3
 	for next := time.Now(); ; next = next.Add(time.Second) {
 		time.Sleep(time.Until(next))
@@ -99,9 +90,9 @@ func TellGracePeriods(emit func(Beat) error) error {
 	}
 }
 
-// TellTurns measures for each of cpus how long a thread of ours waits until it runs there: moving itself
+// tellTurns measures for each of cpus how long a thread of ours waits until it runs there: moving itself
 // returns when it does. A CPU that never lets it run keeps the thread for as long.
-func TellTurns(cpus []int, emit func(Beat) error) error {
+func tellTurns(cpus []int, emit func(Beat) error) error {
 	done := make(chan Beat)
 	for _, cpu := range cpus {
 		if err := emit(Beat{Begin: &Wait{CPU: &cpu}}); err != nil {

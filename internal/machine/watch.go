@@ -134,7 +134,7 @@ func StepFor(n int) time.Duration {
 	return max(50*time.Millisecond, time.Duration(n)*5*time.Millisecond)
 }
 
-// addWaits keeps waits in the order of their CPUs, and otherwise as they came.
+// sortWaits keeps waits in the order of their CPUs, and otherwise as they came.
 func sortWaits(waits []Wait) {
 	slices.SortStableFunc(waits, func(a, b Wait) int {
 		if a.CPU == nil || b.CPU == nil {

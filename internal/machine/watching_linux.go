@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"os"
 	"slices"
@@ -12,14 +11,18 @@ import (
 	"time"
 )
 
-// A Watching says how to watch the running machine.
-type Watching struct {
-	For    time.Duration // default Glance
+// An Examination says how to read and watch the running machine.
+type Examination struct {
+	For    time.Duration // how long to watch; default Glance
 	Helper Helper
-	// Asks starts a helper's three kinds of measurement: further arguments for grace periods, turns (a
-	// list of CPUs follows) and polls.
-	GracePeriods, Turns, Polls string
-	Trace                      bool // count polls: root, and not while a grace period is late
+	Trace  bool // count polls, which takes root; not while a grace period is late
+}
+
+// Examined is what an Examination has found. Kmsg is the kernel log's text.
+type Examined struct {
+	Survey Survey
+	Watch  Watch
+	Kmsg   string
 }
 
 const (
@@ -28,68 +31,147 @@ const (
 	// Late is how long a grace period or a turn may go on before it is given up as censored. Idle machines
 	// end a grace period within 10 to 60 ms, and under a load that yields within some hundred.
 	Late = 1200 * time.Millisecond
+	// Patience is how long the next word about the devices may take. Reading them takes milliseconds; what takes
+	// longer waits for RTNL.
+	Patience = time.Second
+	// startTime is how long the helper may take until it says its first word: a program as large as ours takes seconds
+	// to start on a slow board, and more on an emulated one that is busy.
+	startTime = 15 * time.Second
 	// busyFor is from when on a thread that was not switched out is asked whether it lets others run.
 	busyFor = 100 * time.Millisecond
 	// maxTurns bounds the CPUs that are asked at once.
 	maxTurns = 8
 )
 
-// watcher is a Watching that runs.
+// watcher is an Examination that runs.
 type watcher struct {
-	Watching
-	start    time.Time
-	helpers  sync.WaitGroup
-	isolated []int // CPUs that are left alone
+	Examination
+	start    time.Time // of the helper
+	began    time.Time // of the watch
+	helper   *session
+	isolated []int    // CPUs that are left alone
 	online   []int
 
 	mu      sync.Mutex
-	waits   []Wait               // grace periods that ended
-	begun   *time.Time           // of the one that goes on
-	noGP    string               // why there is none
-	turns   []Wait               // turns that ended
-	asked   map[int]time.Time    // CPUs whose turn goes on, and since when
-	last    map[int]time.Time    // CPUs whose turn was asked for last
-	silent  map[string]time.Time // helpers that have not said a word yet, and since when
+	survey  Survey
+	begins  string            // what is asked about the devices now
+	told    bool              // all about them
+	heard   time.Time         // the last word about them
+	spoken  bool              // the helper has said something
+	waits   []Wait            // grace periods that ended
+	begun   *time.Time        // of the one that goes on
+	noGP    string            // why there is none
+	turns   []Wait            // turns that ended
+	asked   map[int]time.Time // CPUs whose turn goes on, and since when
+	last    map[int]time.Time // CPUs whose turn was asked for last
+	ordered map[int]time.Time // CPUs whose turn the helper was told to measure, and hasn't begun
 	polls   map[string]Polls
 	noPolls string
 	traced  bool
 }
 
-// Run watches until w.For is over, and somewhat longer while a helper has not started, or a grace period or a
-// turn is on its way to be late. It waits for nothing that the machine holds up.
-func (w Watching) Run(ctx context.Context) Watch {
-	if w.For <= 0 {
-		w.For = Glance
-	}
-	var s Source
-	threads, _, err := s.NAPIThreads()
-	if err != nil {
-		return Watch{NoGP: err.Error()}
-	}
-	x := newWatcher(w)
+// Run reads the machine's files, and watches until the time is over, and somewhat longer while the helper has not
+// started, answers about devices come, or a grace period or a turn is on its way to be late. It waits for nothing
+// that the machine holds up.
+func (e Examination) Run(ctx context.Context) (Examined, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	x.helpers.Go(func() { x.gracePeriods(ctx) })
+	defer cancel()
+	x := newWatcher(e)
+	var err error
+	if x.helper, err = e.Helper.start(ctx, func(w Word) { x.hear(ctx, w) }); err != nil {
+		return Examined{}, err
+	}
+	found := Examined{Kmsg: kernelLog()}
+	s := Source{Kmsg: found.Kmsg}
+	err = s.tellFiles(func(p Part) error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.survey.Add(p)
+		return nil
+	})
+	if err != nil {
+		return Examined{}, err
+	}
 	before := x.counters()
-	tallies := x.sample(ctx, threads)
-	watch := Watch{Took: time.Since(x.start), Step: StepFor(len(threads))}
-	x.difference(&watch, before)
+	x.began = time.Now()
+	tallies := x.sample(ctx, x.survey.Threads)
+	found.Watch = Watch{Took: time.Since(x.began), Step: StepFor(len(tallies))}
+	x.difference(&found.Watch, before)
 	cancel()
-	x.helpers.Wait()
-	x.results(&watch)
+	<-x.helper.done
+	x.results(&found.Watch)
 	for _, t := range tallies {
 		if t.watched.Looks > 1 {
-			watch.Threads = append(watch.Threads, t.watched)
+			found.Watch.Threads = append(found.Watch.Threads, t.watched)
 		}
 	}
-	return watch
+	found.Survey = x.survey
+	return found, nil
 }
 
-func newWatcher(w Watching) *watcher {
+func newWatcher(e Examination) *watcher {
+	if e.For <= 0 {
+		e.For = Glance
+	}
 	var s Source
-	x := &watcher{Watching: w, start: time.Now(), asked: map[int]time.Time{}, last: map[int]time.Time{}, silent: map[string]time.Time{}, polls: map[string]Polls{}}
+	x := &watcher{Examination: e, start: time.Now(), asked: map[int]time.Time{}, last: map[int]time.Time{}, ordered: map[int]time.Time{}, polls: map[string]Polls{}}
 	x.isolated = isolated(s.params())
 	x.online, _ = ParseCPUList(s.text("sys/devices/system/cpu/online")) // where it can't be read, nothing is assumed
+	x.survey.Root = os.Geteuid() == 0
 	return x
+}
+
+// hear takes a word of the helper's. After the end nothing counts any more.
+func (x *watcher) hear(ctx context.Context, w Word) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	x.spoken = true
+	switch {
+	case w.Part != nil:
+		x.heard = time.Now()
+		if w.Part.Begins != "" {
+			x.begins = w.Part.Begins
+		}
+		x.told = x.told || w.Part.Netlink != nil // the last answer
+		x.survey.Add(*w.Part)
+	case w.Beat == nil:
+	case w.Of == ofGracePeriods && len(x.online) != 1:
+		x.hearGracePeriod(*w.Beat)
+	case w.Of == ofTurns:
+		x.hearTurn(*w.Beat)
+	case w.Of == ofPolls && w.Beat.Polls != nil:
+		x.polls[w.Beat.Polls.Device] = *w.Beat.Polls
+	case w.Of == ofPolls:
+		x.noPolls = w.Beat.Why
+	}
+}
+
+func (x *watcher) hearGracePeriod(b Beat) {
+	x.begun = nil
+	switch {
+	case b.Begin != nil:
+		x.begun = new(time.Now())
+	case b.End != nil:
+		x.waits = append(x.waits, *b.End)
+	default:
+		x.noGP = b.Why
+	}
+}
+
+func (x *watcher) hearTurn(b Beat) {
+	switch {
+	case b.Begin != nil && b.Begin.CPU != nil:
+		delete(x.ordered, *b.Begin.CPU)
+		x.asked[*b.Begin.CPU] = time.Now()
+	case b.End != nil && b.End.CPU != nil:
+		delete(x.asked, *b.End.CPU)
+		x.turns = append(x.turns, *b.End)
+	case b.Why != "": // it may not run there: nothing is known, and nothing claimed
+		clear(x.asked)
+	}
 }
 
 // sample looks at the threads until the time is over, and asks for turns where one keeps a CPU.
@@ -112,9 +194,9 @@ func (x *watcher) sample(ctx context.Context, threads []KThread) []*tally {
 				busy = append(busy, l.cpu)
 			}
 		}
-		x.askTurns(ctx, busy)
-		x.askPolls(ctx)
-		if time.Since(x.start) >= x.For && !x.pending() {
+		x.askTurns(busy)
+		x.askPolls()
+		if time.Since(x.began) >= x.For && !x.pending() {
 			return tallies
 		}
 		select {
@@ -139,139 +221,78 @@ func (x *watcher) look(pid int) (look, bool) {
 	if u.RunTime == 0 {
 		u.RunTime = st.used
 	}
-	return look{time.Since(x.start), u, st.cpu}, true
+	return look{time.Since(x.began), u, st.cpu}, true
 }
 
-func (x *watcher) beats(ctx context.Context, on func(Beat), question ...string) error {
-	key := strings.Join(question, " ")
-	x.mu.Lock()
-	x.silent[key] = time.Now()
-	x.mu.Unlock()
-	defer func() {
-		x.mu.Lock()
-		delete(x.silent, key)
-		x.mu.Unlock()
-	}()
-	return x.Helper.Ask(ctx, func(line []byte) {
-		var b Beat
-		if json.Unmarshal(line, &b) != nil {
-			return
-		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if ctx.Err() == nil {
-			delete(x.silent, key)
-			on(b)
-		}
-	}, question...)
-}
-
-func (x *watcher) gracePeriods(ctx context.Context) {
-	if len(x.online) == 1 {
-		x.mu.Lock()
-		x.noGP = "with one CPU, membarrier waits for no grace period"
-		x.mu.Unlock()
-		return
-	}
-	err := x.beats(ctx, func(b Beat) {
-		switch {
-		case b.Begin != nil:
-			x.begun = new(time.Now())
-		case b.End != nil:
-			x.begun = nil
-			x.waits = append(x.waits, *b.End)
-		default:
-			x.begun = nil
-			x.noGP = b.Why
-		}
-	}, x.GracePeriods)
-	if err != nil {
-		x.mu.Lock()
-		x.noGP = err.Error()
-		x.mu.Unlock()
-	}
-}
-
-// askTurns starts to measure how long others wait for CPUs, once a second each.
-func (x *watcher) askTurns(ctx context.Context, cpus []int) {
+// askTurns has it measured how long others wait for CPUs, once a second each.
+func (x *watcher) askTurns(cpus []int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var ask []string
 	for _, cpu := range slices.Compact(slices.Sorted(slices.Values(cpus))) {
 		_, outstanding := x.asked[cpu]
-		if outstanding || time.Since(x.last[cpu]) < time.Second || slices.Contains(x.isolated, cpu) || len(ask) == maxTurns {
+		if outstanding || !x.spoken || time.Since(x.last[cpu]) < time.Second || slices.Contains(x.isolated, cpu) || len(ask) == maxTurns {
 			continue
 		}
-		x.last[cpu] = time.Now()
+		x.last[cpu], x.ordered[cpu] = time.Now(), time.Now()
 		ask = append(ask, strconv.Itoa(cpu))
 	}
-	if len(ask) == 0 {
-		return
+	if len(ask) > 0 {
+		x.helper.order(ofTurns, strings.Join(ask, ","))
 	}
-	x.helpers.Go(func() {
-		_ = x.beats(ctx, func(b Beat) { // without a helper nothing is known of turns, and nothing is claimed
-			switch {
-			case b.Begin != nil && b.Begin.CPU != nil:
-				x.asked[*b.Begin.CPU] = time.Now()
-			case b.End != nil && b.End.CPU != nil:
-				delete(x.asked, *b.End.CPU)
-				x.turns = append(x.turns, *b.End)
-			}
-		}, x.Turns, strings.Join(ask, ","))
-	})
 }
 
-// askPolls starts to count polls once a grace period has ended in time: enabling a tracepoint is no good idea
-// on a machine that stands still.
-func (x *watcher) askPolls(ctx context.Context) {
-	if !x.Trace {
-		return
-	}
+// askPolls has polls counted once a grace period has ended in time: enabling a tracepoint is no good idea on a
+// machine that stands still.
+func (x *watcher) askPolls() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.traced || len(x.waits) == 0 || x.waits[len(x.waits)-1].Took >= time.Second {
+	if !x.Trace || x.traced || len(x.waits) == 0 || x.waits[len(x.waits)-1].Took >= time.Second {
 		return
 	}
 	x.traced = true
-	x.helpers.Go(func() {
-		err := x.beats(ctx, func(b Beat) {
-			switch {
-			case b.Polls != nil:
-				x.polls[b.Polls.Device] = *b.Polls
-			case b.Why != "":
-				x.noPolls = b.Why
-			}
-		}, x.Polls)
-		if err != nil {
-			x.mu.Lock()
-			x.noPolls = err.Error()
-			x.mu.Unlock()
-		}
-	})
+	x.helper.order(ofPolls)
 }
 
 // pending reports whether something is outstanding that is not yet late.
 func (x *watcher) pending() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, since := range x.silent {
-		if time.Since(since) < startTime {
-			return true
-		}
+	select {
+	case <-x.helper.done:
+		return false
+	default:
+	}
+	if !x.spoken {
+		return time.Since(x.start) < startTime
 	}
 	for _, since := range x.asked {
 		if time.Since(since) < Late {
 			return true
 		}
 	}
-	return x.begun != nil && time.Since(*x.begun) < Late
+	for _, since := range x.ordered {
+		if time.Since(since) < Patience {
+			return true
+		}
+	}
+	return x.begun != nil && time.Since(*x.begun) < Late || !x.told && time.Since(x.heard) < Patience
 }
 
-// results adds what the helpers have found. They have ended.
+// results adds what the helper has found. It says no more.
 func (x *watcher) results(watch *Watch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if !x.told {
+		x.survey.Cut = x.begins
+		if x.begins == "" {
+			x.survey.Cut = "the helper that asks about network devices"
+		}
+	}
 	watch.GracePeriods, watch.NoGP, watch.Turns = x.waits, x.noGP, x.turns
+	if len(x.online) == 1 {
+		watch.NoGP = "with one CPU, membarrier waits for no grace period"
+	}
 	if x.begun != nil {
 		watch.GracePeriods = append(watch.GracePeriods, Wait{Took: time.Since(*x.begun), Censored: true})
 	}
