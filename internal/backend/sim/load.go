@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/napistall/napistall/internal/experiment"
@@ -72,7 +73,7 @@ func newTraffic(arm experiment.Arm, begin int64, recorded []int64, perPacket int
 			t.num, t.den = ratio(int64(len(recorded)-1)*second/int64(l.Rate), span)
 		}
 	default:
-		return nil, fmt.Errorf("arm %s: the load %s comes from elsewhere, and a simulator has no elsewhere: use paced or recorded", arm.Name, l.Kind)
+		return nil, fmt.Errorf("arm %s: the load %s comes from elsewhere, and a simulator has no elsewhere: use paced or recorded: %w", arm.Name, l.Kind, errors.ErrUnsupported)
 	}
 	return t, nil
 }
