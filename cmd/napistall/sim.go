@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,16 +51,18 @@ func readArrivals(from string) ([]int64, error) {
 	switch {
 	case err == nil && !info.IsDir():
 		return readInstants(from)
-	case err == nil && filepath.Base(filepath.Dir(from)) != "":
-		// A trial's own folder may be named, too: RUN/trials/ID.
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, usageError{err}
 	}
+	// A trial's own folder may be named, too: RUN/trials/ID.
 	run, id := filepath.Split(filepath.Clean(from))
 	run = strings.TrimSuffix(filepath.Clean(run), string(filepath.Separator)+"trials")
 	dir, err := rundir.Open(run)
 	if err != nil {
-		return nil, fmt.Errorf("want RUN/TRIAL or a file of instants: %w", err)
+		return nil, usagef("%s: want RUN/TRIAL or a file of instants: %w", from, err)
+	}
+	if _, whole := dir.Info(id); !whole {
+		return nil, usagef("%s: %s has no whole trial %s", from, run, id)
 	}
 	return countedArrivals(dir, id)
 }
@@ -67,35 +71,51 @@ func readArrivals(from string) ([]int64, error) {
 func readInstants(path string) ([]int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, usageError{err}
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	return scanInstants(path, f, maxArrivals)
+}
+
+// maxInstant bounds an instant: what is later is no time from the start of a load, but a clock's.
+const maxInstant = 30 * 24 * time.Hour
+
+// scanInstants reads r, which is called name, and has most instants at most.
+func scanInstants(name string, r io.Reader, most int) ([]int64, error) {
 	var list []int64
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		text := strings.TrimSpace(lines.Text())
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
 		at, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || at < 0 {
-			return nil, usagef("%s:%d: %q is no whole number of nanoseconds", path, n, text)
-		}
-		if len(list) > 0 && at < list[len(list)-1] {
-			return nil, usagef("%s:%d: %d comes after %d: want ascending instants", path, n, at, list[len(list)-1])
+		switch {
+		case err != nil || at < 0:
+			return nil, usagef("%s:%d: %.40q is no whole number of nanoseconds", name, n, text)
+		case at > int64(maxInstant):
+			return nil, usagef("%s:%d: %d is after 30 days: want nanoseconds from the start of the load", name, n, at)
+		case len(list) > 0 && at < list[len(list)-1]:
+			return nil, usagef("%s:%d: %d comes after %d: want ascending instants", name, n, at, list[len(list)-1])
+		case len(list) == most:
+			return nil, usagef("%s: over %d instants", name, most)
 		}
 		list = append(list, at)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	err := lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		return nil, usagef("%s: a line of over %d bytes: want one whole number of nanoseconds a line", name, bufio.MaxScanTokenSize)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(list) == 0 {
-		return nil, usagef("%s: no instants in it", path)
+		return nil, usagef("%s: no instants in it", name)
 	}
 	return list, nil
 }
 
-// maxArrivals bounds what is made of a run's counters: half an hour of a full 1 Gbit/s line of large frames.
+// maxArrivals bounds the arrivals that are repeated: half an hour of a full 1 Gbit/s line of large frames.
 const maxArrivals = 150_000_000
 
 // countedArrivals spreads the packets that a trial counted in each second evenly over it: all that a run's records

@@ -21,7 +21,10 @@ type axis struct {
 func parseAxis(text string) (axis, error) {
 	key, list, ok := strings.Cut(text, "=")
 	if key = strings.TrimSpace(key); !ok || key == "" || strings.TrimSpace(list) == "" {
-		return axis{}, usagef("--vary %s: want KEY=VALUE,VALUE… or KEY=FROM..TO:N, such as load.rate=10k..120k:24", text)
+		return axis{}, usagef("--vary %q: want KEY=VALUE,VALUE… or KEY=FROM..TO:N, such as load.rate=10k..120k:24", text)
+	}
+	if err := (setting{key, list}).check(); err != nil {
+		return axis{}, usagef("--vary %q: %w", text, err)
 	}
 	a := axis{key: key}
 	for part := range strings.SplitSeq(list, ",") {

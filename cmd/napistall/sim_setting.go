@@ -3,10 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/napistall/napistall/internal/experiment"
 )
@@ -123,9 +126,42 @@ func parseSetting(text string) (setting, error) {
 	key, value, ok := strings.Cut(text, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if !ok || key == "" || value == "" {
-		return setting{}, usagef("--set %s: want KEY=VALUE with a key of an experiment's arm, such as load.rate=80k/s", text)
+		return setting{}, usagef("--set %q: want KEY=VALUE with a key of an experiment's arm, such as load.rate=80k/s", text)
 	}
-	return setting{key, value}, nil
+	s := setting{key, value}
+	if err := s.check(); err != nil {
+		return s, usagef("--set %q: %w", text, err)
+	}
+	return s, nil
+}
+
+// settingKey is the form of a key: words of an experiment file with dots between them.
+var settingKey = regexp.MustCompile(`^[a-z][a-z-]*(\.[a-z][a-z-]*)*$`)
+
+// check refuses what is no key or no value of one line: the text of an arm is made of it.
+func (s setting) check() error {
+	switch {
+	case !settingKey.MatchString(s.key):
+		return fmt.Errorf("%q is no key: want one of an experiment's arm, with dots for what is nested, such as load.rate", s.key)
+	case s.key == "name" || s.key == "like":
+		return fmt.Errorf("there is one arm, whose %s means nothing here", s.key)
+	case !utf8.ValidString(s.value) || strings.ContainsFunc(s.value, unicode.IsControl):
+		return fmt.Errorf("the value %q has bytes that no value of one line has", s.value)
+	}
+	return nil
+}
+
+// fits refuses a setting of a whole group, and one within what is no group: list has all groups' keys.
+func (s setting) fits(list []setting) error {
+	for _, o := range list {
+		if strings.HasPrefix(o.key, s.key+".") {
+			return usagef("%s is a group of keys: name one of them, such as %s", s.key, o.key)
+		}
+		if strings.HasPrefix(s.key, o.key+".") {
+			return usagef("unknown key %s: %s has no keys of its own", s.key, o.key)
+		}
+	}
+	return nil
 }
 
 // change returns list with s in it. What can't go together with s, or follows from what it changes, is taken out.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -77,27 +78,73 @@ stall-timeout, model.costs.packet. Its values are a list (0s,20us,100us), a rang
 }
 
 func (c sweepCommand) run(cmd *cobra.Command, args []string) error {
-	s, err := c.plan(args)
+	ctx := cmd.Context()
+	if c.svg != "" && c.svg == c.csv {
+		return usagef("--svg and --csv both name %s: want two files", c.svg)
+	}
+	s, err := c.plan(ctx, args)
 	if err != nil {
 		return err
 	}
+	for _, path := range []string{c.csv, c.svg} {
+		if err := writable(path); err != nil {
+			return fmt.Errorf("write the sweep: %w", err)
+		}
+	}
 	began := time.Now()
-	if err := s.run(cmd.Context(), c.seed); err != nil {
+	if err := s.run(ctx, c.seed); err != nil {
 		return err
 	}
-	slog.Info(fmt.Sprintf("%d points simulated in %.1f s", len(s.points), time.Since(began).Seconds()))
+	n := s.simulated()
+	if n == 0 && ctx.Err() == nil {
+		return fmt.Errorf("no point can be simulated: %s: %w", strings.Join(s.reasons(), "; "), errors.ErrUnsupported)
+	}
+	slog.Info(fmt.Sprintf("%s simulated in %.1f s", countOf(n, len(s.points)), time.Since(began).Seconds()))
+	if n == 0 {
+		return ctx.Err()
+	}
+	return errors.Join(c.write(cmd.OutOrStdout(), s), ctx.Err())
+}
+
+// countOf says how many of all points there are: "8 points", "3 of 8 points".
+func countOf(n, all int) string {
+	switch {
+	case n < all:
+		return fmt.Sprintf("%d of %d points", n, all)
+	case all == 1:
+		return "1 point"
+	}
+	return fmt.Sprintf("%d points", all)
+}
+
+// writable finds out whether a file can be written, before hours are spent on what it is to hold.
+func writable(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// write writes the sweep to where it was asked for. What can't be written keeps nothing else back.
+func (c sweepCommand) write(stdout io.Writer, s *sweep) error {
+	var errs []error
 	for _, out := range []struct {
 		path string
 		text func() []byte
 	}{{c.csv, s.csv}, {c.svg, s.svg}} {
-		if out.path != "" {
-			if err := os.WriteFile(out.path, out.text(), 0o644); err != nil {
-				return fmt.Errorf("write the sweep: %w", err)
-			}
+		if out.path == "" {
+			continue
+		}
+		if err := os.WriteFile(out.path, out.text(), 0o644); err != nil {
+			errs = append(errs, fmt.Errorf("write the sweep: %w", err))
 		}
 	}
-	_, err = cmd.OutOrStdout().Write(s.text())
-	return err
+	_, err := stdout.Write(s.text())
+	return errors.Join(append(errs, err)...)
 }
 
 // A sweep is its axes and a point for each combination of their values, the first axis running fastest.
@@ -127,7 +174,7 @@ type figures struct {
 }
 
 // plan makes the points, each of which is checked as if a file had said it.
-func (c sweepCommand) plan(args []string) (*sweep, error) {
+func (c sweepCommand) plan(ctx context.Context, args []string) (*sweep, error) {
 	base, title, err := c.base(args)
 	if err != nil {
 		return nil, err
@@ -142,6 +189,9 @@ func (c sweepCommand) plan(args []string) (*sweep, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := (setting{key: a.key}).fits(base); err != nil {
+			return nil, err
+		}
 		s.axes = append(s.axes, a)
 		total *= len(a.values)
 	}
@@ -152,6 +202,9 @@ func (c sweepCommand) plan(args []string) (*sweep, error) {
 		return nil, usagef("%d points; at most %d", total, maxPoints)
 	}
 	for i := range total {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		s.points = append(s.points, s.point(base, i))
 	}
 	return s, s.checkValues()
@@ -207,6 +260,9 @@ func (c sweepCommand) base(args []string) ([]setting, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
+		if err := set.fits(list); err != nil {
+			return nil, "", err
+		}
 		list = change(list, set)
 		title += ", " + set.key + " " + set.value
 	}
@@ -253,9 +309,12 @@ func (p point) name(axes []axis) string {
 	return strings.Join(words, ", ")
 }
 
-// run simulates every point, on all cores. What a point gives doesn't depend on the others.
+// cutOff is why a point was not run whose turn an interruption forestalled.
+const cutOff = "interrupted before its turn"
+
+// run simulates every point, on all cores, until ctx ends. What a point gives doesn't depend on the others.
 func (s *sweep) run(ctx context.Context, seed uint64) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -263,17 +322,36 @@ func (s *sweep) run(ctx context.Context, seed uint64) error {
 		workers.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
-				if i >= len(s.points) || ctx.Err() != nil {
+				if i >= len(s.points) {
 					return
 				}
-				if err := s.points[i].run(ctx, seed); err != nil {
-					cancel(fmt.Errorf("%s: %w", s.points[i].name(s.axes), err))
+				p := &s.points[i]
+				switch err := p.run(inner, seed); {
+				case err == nil:
+				case inner.Err() != nil:
+					p.why = cutOff
+				default:
+					cancel(fmt.Errorf("%s: %w", p.name(s.axes), err))
 				}
 			}
 		})
 	}
 	workers.Wait()
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(inner)
+}
+
+// simulated is the number of points that have a result.
+func (s *sweep) simulated() int {
+	n := 0
+	for _, p := range s.points {
+		if p.why == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // run simulates p. That the model can't be had so is its result.
@@ -283,7 +361,7 @@ func (p *point) run(ctx context.Context, seed uint64) error {
 	}
 	target, err := newSimBackend().Acquire(ctx, p.arm)
 	if errors.Is(err, errors.ErrUnsupported) {
-		p.why = err.Error()
+		p.why = strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error())
 		return nil
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/xml"
 	"errors"
@@ -112,7 +113,7 @@ arms:
 func sweepOf(t *testing.T, c sweepCommand) *sweep {
 	t.Helper()
 	c.sets = append(c.sets, "load.hold=1s", "probe.every=200ms")
-	s, err := c.plan(nil)
+	s, err := c.plan(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestSweepIsDeterministic(t *testing.T) {
 
 // TestSweepShowsTheBand: one axis as a table, with the band judged from what was counted.
 func TestSweepShowsTheBand(t *testing.T) {
-	s, err := sweepCommand{arm: "inflight-1", sets: []string{"load.hold=2s", "probe.every=250ms"}, varies: []string{"load.inflight=15..18:4"}}.plan([]string{"band"})
+	s, err := sweepCommand{arm: "inflight-1", sets: []string{"load.hold=2s", "probe.every=250ms"}, varies: []string{"load.inflight=15..18:4"}}.plan(t.Context(), []string{"band"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,5 +174,61 @@ func TestSweepShowsTheBand(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"in", "in", "above", "above"}, bands); d != "" {
 		t.Errorf("bands (-want +got):\n%s\n%s", d, s.text())
+	}
+}
+
+// TestScanInstants: a file that is no recorded load is the user's mistake, and never more than was bargained for.
+func TestScanInstants(t *testing.T) {
+	got, err := scanInstants("f", strings.NewReader("# ns\n0\n\n 5 \r\n5\n2592000000000000"), 4)
+	if diff := cmp.Diff([]int64{0, 5, 5, 2592000000000000}, got); err != nil || diff != "" {
+		t.Errorf("scanInstants = %v, %v; want four instants", got, err)
+	}
+	for text, want := range map[string]string{
+		"": "no instants", "\x00": "is no whole number", "1\n2\n\xff": "f:3: ", "-1": "is no whole number", "1.5": "is no whole number",
+		"9223372036854775807": "is after 30 days", "9223372036854775808": "is no whole number", "2\n1": "comes after 2",
+		"1\n2\n3\n4\n5": "over 4 instants", strings.Repeat("0", 1<<20): "a line of over 65536 bytes",
+	} {
+		if _, err := scanInstants("f", strings.NewReader(text), 4); err == nil || !isUsage(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("scanInstants(%.20q) = %v; want a usage error with %q", text, err, want)
+		}
+	}
+}
+
+// TestSettingsAreOneLine: what --set and --vary are given makes one value of the arm's text, and nothing else in it.
+func TestSettingsAreOneLine(t *testing.T) {
+	for _, text := range []string{"boot=x\n- name: b", "boot=a\rb", "boot=\x00", "boot=\xff", "boot=a\u0085b", "bo\not=x", "x y=1", ".=1", "Load.rate=1"} {
+		if _, err := parseSetting(text); err == nil || !isUsage(err) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("parseSetting(%q) = %v; want a usage error of one line", text, err)
+		}
+		if _, err := parseAxis(text); err == nil || !isUsage(err) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("parseAxis(%q) = %v; want a usage error of one line", text, err)
+		}
+	}
+}
+
+// TestSweepInterrupted: neither planning nor running goes on, and what has no result says why.
+func TestSweepInterrupted(t *testing.T) {
+	c := sweepCommand{sets: []string{"load.hold=1s"}, varies: []string{"load.rate=1k..9k:3"}}
+	s, err := c.plan(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.plan(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("plan = %v; want %v", err, context.Canceled)
+	}
+	if err := s.points[0].run(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	rest := &sweep{axes: s.axes, points: s.points[1:]}
+	if err := rest.run(ctx, 1); err != nil || rest.simulated() != 0 || s.simulated() != 1 {
+		t.Errorf("run = %v, with %d points simulated; want none", err, rest.simulated())
+	}
+	text := string(s.text())
+	for _, want := range []string{"1000  below", "5000  not run", "not run: interrupted before its turn"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(want), " ")) {
+			t.Errorf("the map is\n%s\nwant %q in it", text, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,9 +53,14 @@ second.`,
 	return cmd
 }
 
-func (c traceCommand) run(cmd *cobra.Command, name string) (err error) {
-	if c.from < 0 || c.span <= 0 || c.most < 1 {
-		return usagef("--from %v --for %v --max %d: want a span and a number of events", c.from, c.span, c.most)
+func (c traceCommand) run(cmd *cobra.Command, name string) error {
+	switch {
+	case c.from < 0:
+		return usagef("--from %v: want a time after the start of the load, such as 100ms", c.from)
+	case c.span <= 0:
+		return usagef("--for %v: want how long to trace, such as 20ms", c.span)
+	case c.most < 1:
+		return usagef("--max %d: want 1 event or more", c.most)
 	}
 	list, _, err := sweepCommand{arm: c.arm, sets: c.sets}.base([]string{name})
 	if err != nil {
@@ -71,20 +77,26 @@ func (c traceCommand) run(cmd *cobra.Command, name string) (err error) {
 	if arm.Load.Hold > arm.Duration {
 		arm.Load.Hold = arm.Duration
 	}
+	return c.write(cmd.Context(), arm)
+}
+
+// write writes the trace of arm, to a file that is only made, or overwritten, if the model can be had.
+func (c traceCommand) write(ctx context.Context, arm experiment.Arm) (err error) {
+	var t *sim.Trace
+	b := newSimBackend()
+	b.Trace = func(experiment.Trial) (*sim.Trace, error) { return t, nil }
+	target, err := b.Acquire(ctx, arm)
+	if err != nil {
+		return err
+	}
 	f, err := os.Create(c.out)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	t := sim.NewTrace(f)
+	t = sim.NewTrace(f)
 	t.From, t.To, t.Max = int64(c.from), int64(c.from+c.span), c.most
-	b := newSimBackend()
-	b.Trace = func(experiment.Trial) (*sim.Trace, error) { return t, nil }
-	target, err := b.Acquire(cmd.Context(), arm)
-	if err != nil {
-		return err
-	}
-	err = target.Run(cmd.Context(), experiment.Trial{Rep: 1, Seed: c.seed, Arm: arm}, func(experiment.Record) error { return nil })
+	err = target.Run(ctx, experiment.Trial{Rep: 1, Seed: c.seed, Arm: arm}, func(experiment.Record) error { return nil })
 	if err != nil {
 		return err
 	}
