@@ -111,7 +111,11 @@ func (t *target) stepAside(arm experiment.Arm) (back func() error, err error) {
 	if len(others) == 0 {
 		others = []int{spare}
 	}
-	return func() error { return machine.PinProcess(home...) }, machine.PinProcess(others...)
+	back = func() error { return machine.PinProcess(home...) }
+	if err := machine.PinProcess(others...); err != nil {
+		return nil, errors.Join(err, back()) // some of our threads may have moved
+	}
+	return back, nil
 }
 
 // An agentProcess is an agent that runs.
