@@ -125,8 +125,12 @@ func sweepOne(name string) (undone []string, err error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, nil // it lives
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock it: %w", err)
 	}
 	// What stands in a directory that others may write to is ours only with root's name on it.
 	var st unix.Stat_t
