@@ -154,7 +154,7 @@ func driver(d machine.Device) string {
 }
 
 // enoughUsecs: with an interrupt at most each 100 µs the loop is entered at most 10,000 times a second, fewer than the
-// 12,069 of the board that stalled (kernel-model 6.4).
+// 12,069 of the report's board, which stalled.
 const enoughUsecs = 100
 
 // moderated says what holds interrupts back, if it is enough.

@@ -19,7 +19,7 @@ type Remedy struct {
 // A File is a file to write so that a remedy stays.
 type File struct{ Name, Text string }
 
-// Prices, with where the figures come from (the shared report and issues that it names).
+// Prices. The figures are those of the report that this project starts from and of the issues that they name.
 const (
 	softirqPrice    = "Throughput: packets are then handled on the CPU that takes the interrupt. On one board threading had brought 802 → 2580 Mbit/s (qualcomm-linux/kernel#595)."
 	moderationPrice = "Latency: a packet waits up to the time set here before it is polled."
