@@ -105,7 +105,7 @@ func differs(real, sim conduct, factor float64) []string {
 	return out
 }
 
-// lateReports says in what the reports of h were not at their times (kernel-model 4.10; kernel/rcu/tree_stall.h, tree_exp.h): the
+// lateReports says in what the reports of h were not at their times (kernel/rcu/tree_stall.h, tree_exp.h): the
 // first at T, or 2 jiffies later by another CPU, and the second 3·T + 3 jiffies after the first was printed; expedited
 // ones the same, but by a timer of the wheel's granularity. slack is how many jiffies each may be later: what printing
 // takes, and a tick that is late. 0 is for what prints in no time.

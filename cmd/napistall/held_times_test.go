@@ -27,9 +27,10 @@ type grace struct {
 	selfReports, expStallAge []int64
 }
 
-// TestEscalationTimes holds the simulator's trace of a stall to the times of kernel-model 4.5 and 4.10: a CPU is urgent at the
-// first scan more than HZ/10 jiffies after the grace period began, heavy after twice that, sent an interrupt past half the
-// stall timeout T, and reported at T and at 4·T + 3 jiffies, all to the jiffy.
+// TestEscalationTimes holds the simulator's trace of a stall to the times of rcu_watching_snap_recheck and check_cpu_stall
+// (kernel/rcu/tree.c, tree_stall.h): a CPU is urgent at the first scan more than HZ/10 jiffies after the grace period began,
+// heavy after twice that, sent an interrupt past half the stall timeout T, and reported at T and at 4·T + 3 jiffies, all
+// to the jiffy.
 func TestEscalationTimes(t *testing.T) {
 	for _, c := range []struct{ hz, sec int64 }{{100, 60}, {250, 3}, {250, 21}, {1000, 3}} {
 		t.Run(fmt.Sprintf("%d HZ, %d s", c.hz, c.sec), func(t *testing.T) { checkEscalation(t, c.hz, c.sec) })
