@@ -1,6 +1,8 @@
 package check
 
 import (
+	"os"
+	"strconv"
 	"testing"
 )
 
@@ -49,4 +51,31 @@ func BenchmarkModel(b *testing.B) {
 		b.ReportMetric(float64(g.States()*b.N)/b.Elapsed().Seconds(), "states/s")
 		b.ReportMetric(float64(bytes)/float64(g.States()), "more-bytes/state")
 	})
+}
+
+// What SPIN has, for scripts/bench-peers-check: every state of the loop variant yield-on-exit with one expedited waiter,
+// with a ring and a weight of BENCH_RING and BENCH_WEIGHT.
+func BenchmarkLoop(b *testing.B) {
+	number := func(name string, byDefault int) int {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil {
+			return byDefault
+		}
+		return n
+	}
+	v := Variant{Loop: "yield-on-exit", Ring: number("BENCH_RING", 400), Weight: number("BENCH_WEIGHT", 64)}
+	sys, err := Question{Variant: v, Property: ExpeditedGP, Fine: true}.system()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	var g *Graph
+	for range b.N {
+		if g, err = explore(b.Context(), sys, allBroken, Limits{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(g.States()), "states")
+	b.ReportMetric(float64(g.Bytes()), "bytes")
+	b.ReportMetric(float64(g.States())*float64(b.N)/b.Elapsed().Seconds(), "states/s")
 }
