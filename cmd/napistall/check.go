@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/napistall/napistall/internal/check"
@@ -252,7 +251,8 @@ func (c *checkCommand) writeTrace(answers []check.Answer) error {
 		if _, err := t.WriteTo(&text); err != nil {
 			return err
 		}
-		return renameio.WriteFile(c.trace, []byte(text.String()), 0o644)
+		// Not by renaming: what is there may be a pipe or a device.
+		return os.WriteFile(c.trace, []byte(text.String()), 0o644)
 	}
 	slog.Warn("no trace written: there is no counterexample")
 	return nil

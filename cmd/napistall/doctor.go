@@ -66,8 +66,6 @@ func (c *doctorCommand) run(cmd *cobra.Command) error {
 	switch {
 	case c.root != "" && (cmd.Flags().Changed("for") || c.collect != ""):
 		return usagef("--root goes with neither --for nor --collect: what was watched is in the snapshot")
-	case cmd.Flags().Changed("root") && c.root == "", cmd.Flags().Changed("collect") && c.collect == "":
-		return usagef("--root and --collect want a name")
 	case cmd.Flags().Changed("for") && (c.watch < 100*time.Millisecond || c.watch > time.Hour):
 		return usagef("--for %v: want 100ms to 1h", c.watch)
 	case c.collect != "" && c.json:

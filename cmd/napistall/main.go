@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 
 	"github.com/napistall/napistall/internal/agent"
 )
@@ -62,15 +63,15 @@ met or parse, doctor or check found something, 4 check could not decide, 69 not 
 	return root
 }
 
-// noEmptyFlag refuses an empty name: it comes from a script's unset variable, and does not mean the default.
-func noEmptyFlag(cmd *cobra.Command) error {
-	for _, name := range []string{"resume", "print", "dir", "cache", "arm", "patch", "target", "agent", "device"} {
-		f := cmd.Flags().Lookup(name)
-		if f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
-			return usagef("--%s is empty", name)
+// noEmptyFlag refuses an empty word: it comes from a script's unset variable, and does not mean the default.
+func noEmptyFlag(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		words := f.Value.Type() == "string" || f.Value.Type() == "stringSlice" || f.Value.Type() == "stringArray"
+		if v := f.Value.String(); err == nil && words && (v == "" || v == "[]") {
+			err = usagef("--%s is empty", f.Name)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 func newMan() *cobra.Command {
