@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -124,6 +125,9 @@ func (f senderFlags) readTarget(s *load.Stream) (err error) {
 		if s.To, err = net.ParseMAC(mac); err != nil || len(s.To) != 6 {
 			return usagef("--to %q: %s", f.to, want)
 		}
+		if s.To[0]&1 != 0 || bytes.Equal(s.To, make([]byte, 6)) { // IEEE 802's group bit
+			return usagef("--to %q: that is a group of machines, or none: %s", f.to, want)
+		}
 		if !slash {
 			return nil
 		}
@@ -135,6 +139,8 @@ func (f senderFlags) readTarget(s *load.Stream) (err error) {
 		return usagef("--to %q: %s", f.to, want)
 	case s.Load.Kind != experiment.TCP && !s.IP.Is4():
 		return usagef("--to %q: want an IPv4 address", f.to)
+	case s.IP.IsMulticast() || s.IP.IsUnspecified() || s.IP == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return usagef("--to %q: that is a group of machines, or none: %s", f.to, want)
 	}
 	return nil
 }
@@ -188,4 +194,3 @@ func writePace(b *strings.Builder, s load.Stream, sent load.Sent) {
 		fmt.Fprintf(b, "this machine was too slow: %d packets that were due were not sent\n", short)
 	}
 }
-
