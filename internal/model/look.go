@@ -69,9 +69,6 @@ func (m *Model) ProbeOp(s *State, p int) Op {
 // Running reports whether probe p is within a round.
 func (s *State) Running(p int) bool { return s.probes[p].wait != wNone }
 
-// Waiting reports whether probe p is blocked in its operation, rather than about to begin it.
-func (s *State) Waiting(p int) bool { return s.probes[p].wait > wLook }
-
 // Current returns CPU 0's current task.
 func (s *State) Current() Task { return s.curr }
 
@@ -83,9 +80,6 @@ func (s *State) Packets() int { return int(s.ring) }
 
 // Scheduled reports whether the NAPI has SCHED: somebody owes it a poll.
 func (s *State) Scheduled() bool { return s.napi&nSched != 0 }
-
-// Masked reports whether the device's interrupt is masked; of a veth, rx_notify_masked.
-func (s *State) Masked() bool { return s.napi&nMask != 0 }
 
 // Line reports whether the device's interrupt is pending.
 func (s *State) Line() bool { return s.napi&(nCause|nMask) == nCause }
@@ -116,9 +110,6 @@ func (s *State) Exp() (active, wanted bool) {
 func (s *State) Owes() (normal, expedited bool) {
 	return s.gp&gActive != 0 && s.qsmask&1 != 0, s.exp&xOwed != 0
 }
-
-// Urgent reports CPU 0's rcu_urgent_qs and rcu_need_heavy_qs.
-func (s *State) Urgent() (urgent, heavy bool) { return s.rcu[0]&rUrgent != 0, s.rcu[0]&rHeavy != 0 }
 
 // Holdout reports whether Tasks RCU waits for the NAPI thread.
 func (s *State) Holdout() bool { return s.cpu&cTaskHold != 0 }

@@ -11,7 +11,6 @@ type layout struct {
 	hot                        bool // … on CPU 0
 	barrier                    bool
 	freed                      bool // callbacks remember expedited grace periods
-	bits                       int
 }
 
 func (m *Model) newLayout() layout {
@@ -30,20 +29,8 @@ func (m *Model) newLayout() layout {
 	l.barrier = m.uses(Barrier)
 	l.callbacks = l.hot || l.barrier || m.uses(Call) || !m.normalWake && (m.uses(SyncRCU) || m.uses(SyncNet))
 	l.work = uint(l.probes)
-	l.bits = m.measure(l)
 	return l
 }
-
-// measure packs a state to see how long it gets: every width is fixed by l.
-func (m *Model) measure(l layout) int {
-	p := packer{}
-	s := State{rr: NAPIThread}
-	(&Model{layout: l}).pack(&s, &p)
-	return int(p.at)
-}
-
-// KeyBits returns how many bits of a Key this model uses.
-func (m *Model) KeyBits() int { return m.layout.bits }
 
 // A packer writes fields of a Key one after the other.
 type packer struct {

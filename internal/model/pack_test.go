@@ -44,8 +44,8 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestKeyBits: a checker's usual configurations fit into two words, and those then leave the third alone.
-func TestKeyBits(t *testing.T) {
+// TestKeyLength: a checker's usual configurations fit into two words, and those then leave the third alone.
+func TestKeyLength(t *testing.T) {
 	for name, c := range map[string]Config{
 		"link-del 6.12": with(small(V612, none, false), func(c *Config) { c.Programs[0] = LinkDel(V612, Dummy) }),
 		"link-del 7.3":  with(small(V73, lazy, true), func(c *Config) { c.Programs[0] = LinkDel(V73, Queueing) }),
@@ -59,8 +59,9 @@ func TestKeyBits(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := m.Initial()
-		if k := m.Pack(&s); m.KeyBits() > 128 || k[2] != 0 {
-			t.Errorf("%s: %d bits, key %v; want at most 128", name, m.KeyBits(), k)
+		p := packer{}
+		if m.pack(&s, &p); p.at > 128 || p.k[2] != 0 {
+			t.Errorf("%s: %d bits, key %v; want at most 128", name, p.at, p.k)
 		}
 	}
 }

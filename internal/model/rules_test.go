@@ -77,7 +77,7 @@ func TestExpIPI(t *testing.T) {
 		r.want(c.build+" select", f, EffExpStart|EffExpIPI, 0)
 		f = r.step(ExpIPI)
 		r.want(c.build+", "+c.where, f, c.want, (EffExpQS|EffExpWanted|EffFull)&^c.want)
-		if urgent, _ := r.s.Urgent(); urgent != c.urgent || (r.s.cpu&cHint != 0) != c.hint {
+		if urgent := r.s.rcu[0]&rUrgent != 0; urgent != c.urgent || (r.s.cpu&cHint != 0) != c.hint {
 			t.Errorf("%s, %s: urgent %v, hint %v; want %v, %v", c.build, c.where, urgent, r.s.cpu&cHint != 0, c.urgent, c.hint)
 		}
 	}
@@ -140,8 +140,8 @@ func TestUrgent(t *testing.T) {
 	r.step(AgeGP, AgeGP, FQSTimer)
 	r.want("past 2 jtsq", r.step(Run1), EffUrgent|EffHeavy, EffResched)
 	r.want("tick", r.step(Tick0), EffFull, EffSchedule)
-	if urgent, heavy := r.s.Urgent(); urgent || !heavy {
-		t.Errorf("after the tick urgent, heavy = %v, %v; want false, true", urgent, heavy)
+	if got := r.s.rcu[0] & (rUrgent | rHeavy); got != rHeavy {
+		t.Errorf("after the tick urgent and heavy = %b; want heavy alone, %b", got, rHeavy)
 	}
 	r.step(AgeGP, FQSTimer)
 	r.want("past T/2", r.step(Run1), EffUrgent|EffHeavy|EffResched, EffReschedIPI) // the flag was set already
