@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,7 @@ Exit status: 0 not exposed, 3 exposed, 1 it can't be told or reading failed: a s
 	f.BoolVar(&c.json, "json", false, "print one JSON document")
 	f.BoolVar(&c.long, "long", false, "print every NAPI instance, setting and issue")
 	f.DurationVar(&c.watch, "for", 0, "watch for `TIME`, up to 1h (default 500ms)")
-	f.StringVar(&c.root, "root", "", "judge the machine in `SNAPSHOT`, an archive or a directory")
+	f.StringVar(&c.root, "root", "", "judge the machine in `SNAPSHOT`, an archive (gzip or not) or a directory")
 	f.StringVar(&c.collect, "collect", "", "write a snapshot of this machine to `FILE`.tar and judge nothing")
 	cmd.AddCommand(newDoctorHelper())
 	return cmd
@@ -79,13 +80,7 @@ func (c *doctorCommand) run(cmd *cobra.Command) error {
 		return writeSnapshot(cmd.OutOrStdout(), c.collect, sick)
 	}
 	report := doctor.Judge(sick.Case)
-	out := bufio.NewWriter(cmd.OutOrStdout())
-	if c.json {
-		writeDoctorJSON(out, sick.Case, report)
-	} else {
-		(&doctorText{out: out, long: c.long}).report(sick.Case, report)
-	}
-	if err := out.Flush(); err != nil {
+	if err := c.write(cmd.OutOrStdout(), sick.Case, report); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	switch {
@@ -97,6 +92,20 @@ func (c *doctorCommand) run(cmd *cobra.Command) error {
 		return errCannotTell
 	}
 	return nil
+}
+
+func (c *doctorCommand) write(w io.Writer, sick doctor.Case, report doctor.Report) error {
+	out := bufio.NewWriter(w)
+	if c.json {
+		writeDoctorJSON(out, sick, report)
+		return out.Flush()
+	}
+	var text bytes.Buffer
+	words := bufio.NewWriter(&text)
+	(&doctorText{out: words, long: c.long}).report(sick, report)
+	_ = words.Flush() // into memory
+	_, err := w.Write(harmless(text.Bytes()))
+	return err
 }
 
 // A patient is a case with what only its snapshot needs.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,11 +10,22 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/napistall/napistall/internal/doctor"
 	"github.com/napistall/napistall/internal/machine"
 )
+
+// harmless is text without what a terminal would act on: a snapshot's words are whoever's.
+func harmless(text []byte) []byte {
+	return bytes.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
 
 // A doctorText shows a report to a person. Write errors stay in out and come at its Flush.
 type doctorText struct {
@@ -64,7 +76,8 @@ func (t *doctorText) machine(v machine.Survey) {
 	if f.StallSec > 0 {
 		words = append(words, fmt.Sprintf("stall timeout %d s, expedited %s", f.StallSec, expedited(f)))
 	}
-	t.printf("\nmachine: %s\n", strings.Join(words, ", "))
+	t.printf("\n")
+	t.wrap("machine: ", "    ", strings.Join(words, ", "))
 	for _, e := range f.Evidence {
 		t.wrap("    ", "      ", e)
 	}

@@ -2,6 +2,8 @@ package machine
 
 import (
 	"archive/tar"
+	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,10 +150,10 @@ func ReadSnapshot(dir string) (Snapshot, error) {
 	}
 	var shot Snapshot
 	if err := json.Unmarshal(b, &shot); err != nil {
-		return shot, fmt.Errorf("%s: %w", s.name(snapshotFile), err)
+		return shot, fmt.Errorf("%s: %w", snapshotFile, err)
 	}
 	if shot.Format != snapshotFormat {
-		return shot, fmt.Errorf("%s: format %q; want %s", s.name(snapshotFile), shot.Format, snapshotFormat)
+		return shot, fmt.Errorf("%s: format %.40q; want %s", snapshotFile, shot.Format, snapshotFormat)
 	}
 	shot.Survey.Facts, err = Read(s)
 	return shot, err
@@ -178,32 +180,45 @@ func Unpack(r io.Reader, dir string) error {
 	return nil
 }
 
-// walkArchive passes each file of a tar archive to file, with a local name.
+// walkArchive passes each file of a tar archive, gzip or not, to file, with a local name.
 func walkArchive(r io.Reader, file func(name string, content io.Reader) error) error {
 	var total int64
+	b := bufio.NewReader(r)
+	r = b
+	if magic, _ := b.Peek(2); string(magic) == "\x1f\x8b" { // one that is shorter is no archive either
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return err
+		}
+		r = z
+	}
 	in := tar.NewReader(io.LimitReader(r, maxSnapshot))
 	for files := 0; ; files++ {
 		h, err := in.Next()
 		switch {
 		case errors.Is(err, io.EOF) && files > 0:
 			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("there are no files in it: want an archive that doctor --collect wrote")
+		case errors.Is(err, tar.ErrHeader):
+			return errors.New("it is no tar archive: want one that doctor --collect wrote")
 		case err != nil:
 			return err
 		case h.Typeflag == tar.TypeDir:
 			continue
 		case h.Typeflag != tar.TypeReg:
-			return fmt.Errorf("%q: not a plain file", h.Name)
+			return fmt.Errorf("%.100q: not a plain file", h.Name)
 		case !filepath.IsLocal(h.Name):
-			return fmt.Errorf("%q: a name that leads out", h.Name)
+			return fmt.Errorf("%.100q: a name that leads out", h.Name)
 		case files == maxSnapshotFiles:
 			return fmt.Errorf("more than %d files", maxSnapshotFiles)
 		}
 		// A sparse file can be larger than all that was read.
 		if total += h.Size; h.Size > maxFile || total > maxSnapshot {
-			return fmt.Errorf("%q: larger than a snapshot is", h.Name)
+			return fmt.Errorf("%.100q: larger than a snapshot is", h.Name)
 		}
 		if err := file(path.Clean(h.Name), in); err != nil {
-			return fmt.Errorf("%q: %w", h.Name, err)
+			return fmt.Errorf("%.100q: %w", h.Name, err)
 		}
 	}
 }

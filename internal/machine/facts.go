@@ -3,6 +3,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -41,7 +42,7 @@ func Read(s Source) (Facts, error) {
 	u := s.uname()
 	f.Release, f.Version, f.Arch = u.release, u.version, u.machine
 	if f.Release == "" {
-		return f, fmt.Errorf("read the kernel's release: %s is missing", s.name("proc/sys/kernel/osrelease"))
+		return f, errors.New("read the kernel's release: there is no proc/sys/kernel/osrelease, or nothing in it")
 	}
 	f.missing(f.Arch == "", "arch")
 	f.Cmdline = s.text("proc/cmdline")
