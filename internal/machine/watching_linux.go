@@ -49,7 +49,7 @@ type watcher struct {
 	start    time.Time // of the helper
 	began    time.Time // of the watch
 	helper   *session
-	isolated []int    // CPUs that are left alone
+	isolated []int // CPUs that are left alone
 	online   []int
 
 	mu      sync.Mutex
