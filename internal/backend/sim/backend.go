@@ -63,6 +63,9 @@ func (t *target) prepare(arm experiment.Arm) error {
 	if t.loop == experiment.BacklogThread && arm.Load.Kind == experiment.Bounce {
 		return fmt.Errorf("arm %s: a backlog thread gets its packets from other CPUs and can't bounce: use paced, windowed or tcp: %w", arm.Name, errors.ErrUnsupported)
 	}
+	if t.loop == experiment.BacklogThread && arm.NIC.MaskScope == experiment.AllQueues {
+		return fmt.Errorf("arm %s: a backlog thread has no interrupt, and so no mask-scope: %w", arm.Name, errors.ErrUnsupported)
+	}
 	if t.model, err = model.New(configOf(arm, t.build, t.loop)); err != nil {
 		return fmt.Errorf("arm %s: %w", arm.Name, err)
 	}
@@ -83,7 +86,7 @@ func configOf(arm experiment.Arm, b build, loop experiment.Loop) model.Config {
 	_, programs := probesOf(arm, b.gen)
 	c := model.Config{
 		Generation: b.gen, Arch: b.arch, Preempt: b.preempt, Dynamic: b.dynamic,
-		Loop: modelLoop(loop), Softirq: !arm.Threaded, Device: model.NIC, Latch: arm.Load.Kind == experiment.Flood,
+		Loop: modelLoop(loop), Softirq: !arm.Threaded, Device: model.NIC, Latch: arm.Load.Kind == experiment.Flood && loop != experiment.BacklogThread,
 		Backlog: arm.Model.Backlog, User: arm.Model.User, CPUs: uint8(min(arm.VCPUs, model.MaxCPUs)), Programs: programs,
 		// The driver keeps the ring, since a poll makes room while it goes on; the model only has to hold what one can take.
 		Ring: 0,

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,9 @@ func arms() []string {
 	var out []string
 	for i, k := range kernels {
 		for j, l := range loads {
+			if strings.Contains(k, "backlog-thread") && (strings.Contains(l, "bounce") || strings.Contains(l, "mask-scope")) {
+				continue // TestRefusals
+			}
 			out = append(out, fmt.Sprintf("{name: a%d-%d, %s, %s}", i, j, k, l))
 		}
 	}
@@ -48,8 +52,7 @@ func TestCruiseIsExact(t *testing.T) {
 		run := func(stepwise bool) []experiment.Record {
 			target, err := Backend{stepwise: stepwise}.Acquire(t.Context(), arm)
 			if err != nil {
-				t.Logf("%s: %v", text, err)
-				return nil
+				t.Fatalf("%s: %v", text, err)
 			}
 			var recs []experiment.Record
 			err = target.Run(t.Context(), experiment.Trial{Rep: 1, Seed: uint64(i), Arm: arm}, func(r experiment.Record) error {

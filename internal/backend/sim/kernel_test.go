@@ -57,7 +57,8 @@ func TestRefusals(t *testing.T) {
 		"kernel: debian-source:trixie/linux-source-6.12, config: {preempt: lazy}": "",
 		"kernel: debian:trixie-backports/amd64, preempt: none":                    "",
 		"kernel: model:6.12, loop: backlog-thread":                                "can't bounce",
-		"kernel: model:6.12, load: {kind: external}":                              "a simulator has no elsewhere",
+		"kernel: model:6.12, loop: backlog-thread, load: {kind: paced, rate: 1k/s}, nic: {mask-scope: all-queues}": "no mask-scope",
+		"kernel: model:6.12, load: {kind: external}":                                                               "a simulator has no elsewhere",
 	} {
 		_, err := Backend{}.Acquire(t.Context(), armOf(t, "{name: a, "+arm+"}"))
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
