@@ -30,7 +30,7 @@ func TestTimerWheel(t *testing.T) {
 	}
 }
 
-// TestTiming holds RCU's times against section 4.1 of the kernel facts.
+// TestTiming holds RCU's times against what kernel/rcu/tree.c makes of HZ.
 func TestTiming(t *testing.T) {
 	for _, c := range []struct {
 		hz                 int

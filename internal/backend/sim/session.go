@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/model"
@@ -141,7 +142,7 @@ func (r *recorder) name() {
 	case !r.arm.Threaded || r.arm.Load.Kind == experiment.NoLoad:
 		return
 	case r.arm.Loop == experiment.BacklogThread:
-		r.facts.Thread = "backlog_napi/" + string(rune('0'+r.facts.LoadCPU%10))
+		r.facts.Thread = fmt.Sprintf("backlog_napi/%d", r.facts.LoadCPU)
 	case r.arm.Load.Kind.OnNIC():
 		r.facts.Thread = "napi/eth0-1"
 	default:

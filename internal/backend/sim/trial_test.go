@@ -82,7 +82,7 @@ func eventsOf(recs []experiment.Record) []klog.Event {
 }
 
 // TestReportsAtTheirTimes: the first classic report is T after the grace period began, to the jiffy, the second 3T and 3
-// jiffies later; klog reads them as one stall (kernel facts 4.10).
+// jiffies later; klog reads them as one stall (kernel/rcu/tree_stall.h).
 func TestReportsAtTheirTimes(t *testing.T) {
 	for _, c := range []struct {
 		arm, cpu string
@@ -195,7 +195,7 @@ func TestWaitsAreWhatWasWaitedFor(t *testing.T) {
 	t.Error("no deletion was held")
 }
 
-// TestReportCostRescues is hypothesis H2: printing a report keeps the CPU from its ring for so long that the next poll is
+// TestReportCostRescues: printing a report keeps the CPU from its ring for so long that the next poll is
 // full and reaches cond_resched.
 func TestReportCostRescues(t *testing.T) {
 	worst := func(cost string) time.Duration {
