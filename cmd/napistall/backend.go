@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/backend/qemu"
@@ -24,6 +25,9 @@ func (p place) open() (backend.Backend, string, error) {
 	case "auto", "kvm", "tcg":
 	default:
 		return nil, "", usagef("--accel %s: want auto, kvm or tcg", p.accel)
+	}
+	if p.accel != "auto" && slices.Contains([]string{"sim", "host", "ssh"}, p.backend) {
+		return nil, "", usagef("--accel %s goes with --backend qemu: nothing else boots a guest", p.accel)
 	}
 	if err := p.live.check(p.backend); err != nil {
 		return nil, "", err

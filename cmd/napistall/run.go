@@ -151,24 +151,35 @@ func (c runCommand) start(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	path := c.dir
-	if path == "" {
-		path = filepath.Join("runs", e.Name+time.Now().Format("-20060102-150405"))
-	}
-	dir, err := rundir.Create(path, text, rundir.Plan{
+	dir, err := c.create(text, rundir.Plan{
 		Version: agent.Version(), Created: time.Now().UTC(), Backend: backendName,
 		Options:    rundir.Options{Quick: c.quick, Accel: c.accel, Offline: c.offline, Live: c.live.Live},
 		Command:    c.repeat(name),
 		Host:       describeHost(cmd.Context()),
 		Experiment: *e, Trials: experiment.Plan(e),
 	})
-	if errors.Is(err, fs.ErrExist) {
-		return usagef("%s exists already: choose another --dir, or go on with that run by --resume %[1]s", path)
-	}
 	if err != nil {
 		return err
 	}
 	return c.walk(cmd, runner.Runner{Backend: b, Dir: dir})
+}
+
+// create makes the run directory: where --dir says, or one that bears the experiment's name and the time, with a number
+// behind it where others began in the same second.
+func (c runCommand) create(text []byte, plan rundir.Plan) (*rundir.Dir, error) {
+	if c.dir != "" {
+		dir, err := rundir.Create(c.dir, text, plan)
+		if errors.Is(err, fs.ErrExist) {
+			return nil, usagef("%s exists already: choose another --dir, or go on with that run by --resume %[1]s", c.dir)
+		}
+		return dir, err
+	}
+	path := filepath.Join("runs", plan.Experiment.Name+plan.Created.Local().Format("-20060102-150405"))
+	dir, err := rundir.Create(path, text, plan)
+	for n := 2; errors.Is(err, fs.ErrExist) && n < 1000; n++ {
+		dir, err = rundir.Create(fmt.Sprintf("%s-%d", path, n), text, plan)
+	}
+	return dir, err
 }
 
 // goOn continues the run that --resume names.
@@ -201,9 +212,12 @@ func (c runCommand) goOn(cmd *cobra.Command) error {
 }
 
 func (c runCommand) place() (backend.Backend, string, error) {
-	store, err := newStore(c.cache, c.offline)
-	if err != nil {
-		return nil, "", err
+	var store kimage.Store
+	if c.backend == "auto" || c.backend == "qemu" { // the others boot nothing, and run where there is no home
+		var err error
+		if store, err = newStore(c.cache, c.offline); err != nil {
+			return nil, "", err
+		}
 	}
 	return place{backend: c.backend, accel: c.accel, store: store, live: c.live}.open()
 }
@@ -229,6 +243,9 @@ func (c runCommand) experiment(name string) ([]byte, *experiment.Experiment, err
 		return nil, nil, err
 	}
 	if err := findPatches(filepath.Dir(name), e); err != nil {
+		return nil, nil, err
+	}
+	if err := findRecorded(filepath.Dir(name), e); err != nil {
 		return nil, nil, err
 	}
 	if c.quick {
@@ -295,6 +312,18 @@ func findPatches(dir string, e *experiment.Experiment) error {
 				return fmt.Errorf("arm %s: patch %w", a.Name, err)
 			}
 			a.Patch[i] = found
+		}
+	}
+	return nil
+}
+
+// findRecorded names recorded loads likewise.
+func findRecorded(dir string, e *experiment.Experiment) (err error) {
+	for i := range e.Arms {
+		if from := &e.Arms[i].Load.From; *from != "" && !filepath.IsAbs(*from) {
+			if *from, err = filepath.Abs(filepath.Join(dir, *from)); err != nil {
+				return fmt.Errorf("arm %s: recorded load: %w", e.Arms[i].Name, err)
+			}
 		}
 	}
 	return nil
