@@ -3,6 +3,8 @@ package check
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/napistall/napistall/internal/model"
 )
 
@@ -110,5 +112,55 @@ func TestEveryYesHangsOnARule(t *testing.T) {
 	}
 	if len(turned) < 12 || len(mutations()) != len(rows) {
 		t.Errorf("%d rules turn a cell, %d of %d rows; want 12 or more, and all", len(turned), len(mutations()), len(rows))
+	}
+}
+
+// A whole deletion, with backlog packets on the NAPI's CPU so that flush_work waits.
+func TestLinkDel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute under the race detector")
+	}
+	for loop, want := range map[string]Verdict{"stock": Violated, "yield-on-exit": Holds} {
+		a := ask(t, Question{Variant: Variant{Loop: loop, Backlog: true}, Property: LinkDel})
+		if a.Verdict != want {
+			t.Errorf("%s: %s; want %s", loop, a.Verdict, want)
+		}
+	}
+}
+
+// An answer is the same on one core and on several, its counterexample included.
+func TestAnswersDontDependOnCores(t *testing.T) {
+	for _, q := range []Question{{Property: NormalGP, Bound: true}, {Property: Kworker}, {Variant: Variant{Loop: "yield-on-exit"}, Property: NormalGP}} {
+		var answers [2]Answer
+		for i, workers := range []int{1, 5} {
+			q.Limits.Workers = workers
+			answers[i] = ask(t, q)
+			answers[i].Elapsed, answers[i].Limits = 0, Limits{}
+		}
+		if diff := cmp.Diff(answers[0], answers[1], cmp.AllowUnexported(Variant{})); diff != "" {
+			t.Errorf("%s: one core and five (-one +five):\n%s", q.Property, diff)
+		}
+	}
+}
+
+// The bound is a number where a property holds, and none where it doesn't.
+func TestEntriesThatAWaiterIsPassedOver(t *testing.T) {
+	lazy := Variant{Preempt: "lazy", Generation: "7.3"}
+	for _, tt := range []struct {
+		q    Question
+		want Entries
+	}{
+		{Question{Property: ExpeditedGP}, Entries{Endless: true}},
+		{Question{Variant: Variant{Loop: "yield-on-exit"}, Property: ExpeditedGP}, Entries{Most: 3}},
+		{Question{Variant: Variant{Loop: "yield-on-exit"}, Property: Kworker}, Entries{Most: 3}},
+		{Question{Variant: lazy, Property: ExpeditedGP}, Entries{Most: 2}},
+		{Question{Variant: lazy, Property: Kworker}, Entries{Most: 1}},
+		{Question{Variant: Variant{Loop: softirqLoop}, Property: Kworker}, Entries{Most: 3}},
+	} {
+		tt.q.Bound = true
+		a := ask(t, tt.q)
+		if a.Entries == nil || *a.Entries != tt.want {
+			t.Errorf("%v, %s: %+v; want %+v", a.Variant, a.Property, a.Entries, tt.want)
+		}
 	}
 }
