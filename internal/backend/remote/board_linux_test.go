@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -64,7 +63,6 @@ func TestMain(m *testing.M) {
 type server struct {
 	dir string // keys and logs
 	cmd *exec.Cmd
-	log *bytes.Buffer
 }
 
 // port is the server's, in its own network namespace.
@@ -119,7 +117,7 @@ func need(t *testing.T, what, path, pkg string) {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	quiet(t)
-	s := &server{dir: t.TempDir(), log: new(bytes.Buffer)}
+	s := &server{dir: t.TempDir()}
 	// A login reads its keys below directories that nobody else may write to.
 	if err := os.Chmod(s.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -159,11 +157,19 @@ func (s *server) read(t *testing.T, name string) string {
 	return string(b)
 }
 
+// serverLog is the file in a server's dir with what it says.
+const serverLog = "server.log"
+
 // start runs the board until the test ends.
 func (s *server) start(t *testing.T, script string) {
 	t.Helper()
 	s.cmd = exec.Command("unshare", "--net", "--mount", "sh", "-c", "ip link set lo up && { "+script+"; }", s.dir)
-	s.cmd.Stderr = s.log
+	log, err := os.Create(filepath.Join(s.dir, serverLog)) // not a buffer, which would be read while it is written to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() // the server has its own
+	s.cmd.Stderr = log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -172,7 +178,7 @@ func (s *server) start(t *testing.T, script string) {
 		_ = s.cmd.Process.Kill() // the board is switched off
 		_ = s.cmd.Wait()         // "signal: killed"
 		if t.Failed() {
-			t.Logf("the server's log:\n%s", s.log)
+			t.Logf("the server's log:\n%s", s.read(t, serverLog))
 		}
 	})
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -182,7 +188,7 @@ func (s *server) start(t *testing.T, script string) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("the server does not listen after 20 s: %s", s.log)
+			t.Fatalf("the server does not listen after 20 s: %s", s.read(t, serverLog))
 		}
 	}
 }
