@@ -1,11 +1,13 @@
 package remote
 
 import (
+	"bufio"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/experiment"
@@ -68,6 +70,15 @@ func TestParseBoard(t *testing.T) {
 		if got, ok := parseBoard(line); ok {
 			t.Errorf("parseBoard(%q) = %+v", line, got)
 		}
+	}
+}
+
+// A login that never ends its line does not fill our memory.
+func TestEndlessLine(t *testing.T) {
+	s := &session{out: bufio.NewReaderSize(strings.NewReader(strings.Repeat("x", 2*maxWord)), maxWord)}
+	err := s.await(t.Context(), time.Minute, func(string) (bool, error) { return false, nil })
+	if err == nil || !strings.HasPrefix(err.Error(), "a line of more than 65536 bytes") || len(err.Error()) > 300 {
+		t.Errorf("await = %v; want that the line is too long", err)
 	}
 }
 

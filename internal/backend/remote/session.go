@@ -116,7 +116,7 @@ func (b Backend) dial() (*session, error) {
 		return nil, fmt.Errorf("make the records' pipe: %w", err)
 	}
 	defer give.Close()
-	s.pipe, s.out, s.cmd.Stdout = out, bufio.NewReaderSize(out, 64<<10), give
+	s.pipe, s.out, s.cmd.Stdout = out, bufio.NewReaderSize(out, maxWord), give
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
@@ -178,8 +178,11 @@ func parseBoard(line string) (board, bool) {
 
 var errNoRoom = errors.New("it has no directory in which a program can be run: /tmp, /var/tmp, /dev/shm, /run and /root are full or mounted noexec")
 
-// maxBanner is how many lines a login may print before what we wait for.
-const maxBanner = 1000
+// maxBanner is how many lines a login may print before what we wait for, and maxWord how long one may be.
+const (
+	maxBanner = 1000
+	maxWord   = 64 << 10
+)
 
 // errLate says that a step took longer than it may.
 var errLate = errors.New("no answer")
@@ -189,7 +192,11 @@ func (s *session) await(ctx context.Context, limit time.Duration, find func(stri
 	return s.bounded(ctx, limit, func() error {
 		var last string
 		for range maxBanner {
-			line, err := s.out.ReadString('\n')
+			text, err := s.out.ReadSlice('\n')
+			line := string(text)
+			if errors.Is(err, bufio.ErrBufferFull) {
+				return fmt.Errorf("a line of more than %d bytes, which begins %.200q", maxWord, line)
+			}
 			if err != nil {
 				if last = strings.TrimSpace(last + line); last != "" {
 					return fmt.Errorf("the session ended; the last that it said: %.200q", last)
