@@ -49,6 +49,7 @@ func fitRun(path string, arms []string) (sim.Fit, []explain.TrialSummary, error)
 	if err != nil {
 		return sim.Fit{}, nil, err
 	}
+	warnOf(dir) // of trials that can't be used
 	plan := dir.Plan()
 	for _, name := range arms {
 		if !slices.ContainsFunc(plan.Experiment.Arms, func(a experiment.Arm) bool { return a.Name == name }) {
