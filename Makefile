@@ -23,7 +23,7 @@ repro: need-vm build
 # All tests, those in VMs too. Packages run one after another: two VMs side by side on two cores
 # would stall each other.
 test: need-vm need-test build lint
-	NAPISTALL_MUST=qemu-x86,qemu-arm,apt,root $(GO) test -race -p 1 -timeout 50m ./...
+	NAPISTALL_MUST=qemu-x86,qemu-arm,apt,root,dropbear $(GO) test -race -p 1 -timeout 50m ./...
 
 check: agents lint
 	$(GO) test -race -short ./...
@@ -69,9 +69,10 @@ man: build
 need-vm:
 	@scripts/need qemu-system-x86_64=qemu-system-x86 qemu-system-arm=qemu-system-arm
 
-# The race detector needs a C compiler.
+# The race detector needs a C compiler; the tests over ssh, a server to log in to, which listens in a namespace of
+# its own and starts nothing at boot.
 need-test:
-	@scripts/need gcc=gcc
+	@scripts/need gcc=gcc ssh=openssh-client dropbearkey=dropbear-bin busybox=busybox
 
 clean:
 	rm -rf bin $(AGENTS)/*.gz
