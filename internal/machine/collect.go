@@ -98,11 +98,9 @@ func (s Source) evidence() map[string]string {
 		"sys/devices/system/clocksource/clocksource0/current_clocksource") {
 		keep(name, s.text(name))
 	}
-	for _, flavor := range []rcu.Flavor{rcu.Preempt, rcu.Sched} {
-		threads, _ := s.Threads(string(flavor)) // none where they can't be listed
-		for _, t := range threads {
-			keep(path.Join("proc", strconv.Itoa(t.PID), "comm"), t.Comm)
-		}
+	threads, _ := s.threads(string(rcu.Preempt), string(rcu.Sched)) // none where they can't be listed
+	for _, t := range threads {
+		keep(path.Join("proc", strconv.Itoa(t.PID), "comm"), t.Comm)
 	}
 	return files
 }
@@ -124,9 +122,9 @@ func bootLines(kmsg string) string {
 	if m := jiffiesLine.FindStringSubmatch(kmsg); m != nil {
 		lines = append(lines, "clocksource: jiffies: max_idle_ns: "+m[1]+" ns")
 	}
-	if all := dumpHead.FindAllString(kmsg, -1); all != nil {
-		if m := stateWord.FindString(all[len(all)-1]); m != "" {
-			lines = append(lines, "CPU: 0 PID: 0 Comm: x "+m)
+	if last := lastDump(kmsg); last != nil {
+		if m := stateWord.FindString(last[0]); m != "" {
+			lines = append(lines, "CPU: 0 PID: 0 Comm: x "+strings.TrimSpace(m))
 		}
 	}
 	if lines == nil {

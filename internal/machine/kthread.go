@@ -32,15 +32,13 @@ const (
 // NAPIThreads returns the kernel threads that poll, by pid. Hidden reports that kernel threads can't be seen
 // at all, as in a container with processes of its own.
 func (s Source) NAPIThreads() (threads []KThread, hidden bool, err error) {
-	for _, prefix := range []string{napiPrefix, backlogPrefix} {
-		found, err := s.Threads(prefix)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, t := range found {
-			if k, ok := s.kthread(t); ok {
-				threads = append(threads, k)
-			}
+	found, err := s.threads(napiPrefix, backlogPrefix)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range found {
+		if k, ok := s.kthread(t); ok {
+			threads = append(threads, k)
 		}
 	}
 	return threads, s.text("proc/2/comm") != "kthreadd" && len(threads) == 0, nil

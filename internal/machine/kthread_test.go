@@ -40,15 +40,15 @@ func TestNAPIThreads(t *testing.T) {
 		t.Fatalf("hidden %v, %v", hidden, err)
 	}
 	want := []KThread{
+		{PID: 17, Name: "backlog_napi/1", State: "S", CPU: 1, CPUs: "1", Policy: "normal"},
 		{PID: 88, Name: "napi/eth0-8193", Device: "eth0", State: "R", CPU: 1, CPUs: "0-1", Policy: "normal"},
 		{PID: 90, Name: "napi/cilium_wg0", Device: "cilium_wg0", State: "S", Policy: "normal", Nice: 5},
 		{PID: 91, Name: "napi/br-lan-x-7", Device: "br-lan-x", State: "S", Policy: "fifo", RTPrio: 50},
-		{PID: 17, Name: "backlog_napi/1", State: "S", CPU: 1, CPUs: "1", Policy: "normal"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("NAPIThreads (-want +got):\n%s", d)
 	}
-	if !got[3].Backlog() || got[0].Backlog() {
+	if !got[0].Backlog() || got[1].Backlog() {
 		t.Error("which of them polls a backlog?")
 	}
 }

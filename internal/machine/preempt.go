@@ -90,15 +90,30 @@ func bootLineClue(kmsg string) clue {
 
 // dumpHead is the first line of a backtrace, which has named the model behind the version since 6.13 or
 // so: "CPU: 1 UID: 0 PID: 88 Comm: napi/lan0-67 Not tainted 7.2.13-armmp #1 VOLUNTARY".
-var dumpHead = regexp.MustCompile(`(?m)^.*CPU: \d+ .*PID: \d+ Comm: .* #\d\S* (NONE|VOLUNTARY|PREEMPTLAZY|PREEMPT|PREEMPT_RT|PREEMPT\((none|voluntary|full|lazy)\))\s*$`)
+var dumpHead = regexp.MustCompile(`CPU: \d+ .*PID: \d+ Comm: .* #\d\S* (NONE|VOLUNTARY|PREEMPTLAZY|PREEMPT|PREEMPT_RT|PREEMPT\((none|voluntary|full|lazy)\))\s*$`)
+
+// lastDump returns the newest first line of a backtrace in a kernel log that names the model, as dumpHead matches it;
+// nil if none does. Only lines that can be one meet the expression, which would take seconds of a small board.
+func lastDump(kmsg string) []string {
+	var last []string
+	for line := range strings.Lines(kmsg) {
+		if !strings.Contains(line, " Comm: ") {
+			continue
+		}
+		if m := dumpHead.FindStringSubmatch(line); m != nil {
+			last = m
+		}
+	}
+	return last
+}
 
 // dumpClue reads the model in a backtrace of the log, the newest: it was in force then.
 func dumpClue(kmsg string) clue {
-	all := dumpHead.FindAllStringSubmatch(kmsg, -1)
-	if all == nil {
+	last := lastDump(kmsg)
+	if last == nil {
 		return clue{}
 	}
-	word, dynamic := all[len(all)-1][1], all[len(all)-1][2]
+	word, dynamic := last[1], last[2]
 	c := clue{source: "a backtrace in the kernel log", says: word, dynamic: dynamic != ""}
 	static := map[string]rcu.Preemption{"NONE": rcu.None, "VOLUNTARY": rcu.Voluntary, "PREEMPT": rcu.Full, "PREEMPTLAZY": rcu.Lazy, "PREEMPT_RT": rcu.RT}
 	if c.dynamic {
@@ -228,8 +243,9 @@ func lazyArch(machine string) bool {
 
 // flavor finds the grace-period kthread, else what RCU called itself in the boot log.
 func (s Source) flavor() rcu.Flavor {
+	threads, _ := s.threads(string(rcu.Preempt), string(rcu.Sched)) // none where they can't be listed
 	for _, f := range []rcu.Flavor{rcu.Preempt, rcu.Sched} {
-		if t, err := s.Threads(string(f)); err == nil && slices.ContainsFunc(t, func(t Thread) bool { return t.Comm == string(f) }) {
+		if slices.ContainsFunc(threads, func(t Thread) bool { return t.Comm == string(f) }) {
 			return f
 		}
 	}

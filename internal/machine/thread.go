@@ -21,7 +21,10 @@ type Thread struct {
 
 // Threads returns the processes and kernel threads whose comm begins with prefix, by pid. One that
 // ends while the list is read is left out.
-func (s Source) Threads(prefix string) ([]Thread, error) {
+func (s Source) Threads(prefix string) ([]Thread, error) { return s.threads(prefix) }
+
+// threads returns those whose comm begins with any of prefixes, in one pass.
+func (s Source) threads(prefixes ...string) ([]Thread, error) {
 	dirs, err := s.list("proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
@@ -33,7 +36,7 @@ func (s Source) Threads(prefix string) ([]Thread, error) {
 			continue
 		}
 		comm := s.text(path.Join("proc", d, "comm"))
-		if comm != "" && strings.HasPrefix(comm, prefix) {
+		if comm != "" && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(comm, p) }) {
 			found = append(found, Thread{pid, comm})
 		}
 	}

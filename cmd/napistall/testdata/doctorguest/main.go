@@ -21,12 +21,12 @@ import (
 	"github.com/napistall/napistall/internal/machine"
 )
 
-// program is napistall, and hold how long the frame bounces: on an emulated machine that is shared, each run of
-// the program takes ten seconds, and three of them have to be over before.
-const (
-	program = "/napistall/program"
-	hold    = 75 * time.Second
-)
+// program is napistall.
+const program = "/napistall/program"
+
+// holdFor is how long the frame bounces: napistall has to run four times before it ends, and on an emulated machine that
+// is shared, its start alone can take seconds, and three times as long while one of two CPUs is held.
+func holdFor(start time.Duration) time.Duration { return 30*time.Second + 12*start }
 
 func main() {
 	switch {
@@ -87,9 +87,9 @@ func scenes() error {
 		return err
 	}
 	settle()
-	run("start", "--version")
+	start := run("start", "--version")
 	run("plain", "doctor", "--json")
-	return threaded()
+	return threaded(holdFor(start))
 }
 
 // settle waits until an x86 kernel has measured its TSC: the change of the clock stops all CPUs.
@@ -103,7 +103,7 @@ func settle() {
 	}
 }
 
-func threaded() error {
+func threaded(hold time.Duration) error {
 	ctx := context.Background()
 	l := experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: hold}
 	r, err := load.Prepare(ctx, l, 1, load.Options{Threaded: true})
@@ -141,8 +141,8 @@ func threaded() error {
 	return errors.Join(err, r.Stop())
 }
 
-// run starts napistall and says what came of it.
-func run(name string, args ...string) {
+// run starts napistall, says what came of it, and returns how long it took.
+func run(name string, args ...string) time.Duration {
 	cmd := exec.Command("/proc/self/exe", args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -163,6 +163,7 @@ func run(name string, args ...string) {
 		status = -1
 	}
 	fmt.Printf("@@ end %s status=%d ms=%d stderr=%q\n", name, status, took.Milliseconds(), stderr.String())
+	return took
 }
 
 func modules() error {
