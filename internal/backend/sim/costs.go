@@ -12,7 +12,7 @@ import (
 // this project's 2 cores. docs/simulator.md says which figure comes from which run.
 func DefaultCosts() experiment.Costs {
 	return experiment.Costs{
-		Entry: 60 * time.Nanosecond, Poll: 2200 * time.Nanosecond, Packet: 600 * time.Nanosecond,
+		Entry: 230 * time.Nanosecond, Poll: 2200 * time.Nanosecond, Packet: 600 * time.Nanosecond,
 		Interrupt: 4 * time.Microsecond, Unmask: 500 * time.Nanosecond,
 		Switch: 3 * time.Microsecond, Wake: 20 * time.Microsecond,
 	}
@@ -31,7 +31,8 @@ type prices struct {
 //
 // Entry is what a pass of the loop takes with softirqs on: from local_bh_enable to the next local_bh_disable. It is small
 // beside the rest, and it alone decides how often a tick finds the thread there, which under PREEMPT_DYNAMIC ends
-// grace periods. Poll is all of a pass that is with softirqs off and not for each packet: nine tenths the driver's poll,
+// grace periods. Its default was found by bisection on how long simulated deletions take; docs/simulator.md has the
+// real ones. Poll is all of a pass that is with softirqs off and not for each packet: nine tenths the driver's poll,
 // the rest napi_complete_done and what follows it.
 func pricesOf(m experiment.Model) prices {
 	d := DefaultCosts()
