@@ -134,12 +134,11 @@ func observations(dir *rundir.Dir, t explain.TrialSummary) ([]sim.Observation, e
 
 // lullOf are the grace periods of the trials whose kernel ends them so.
 func lullOf(trials []explain.TrialSummary) sim.Lull {
-	var l sim.Lull
+	l := sim.Lull{HZ: trials[0].Facts.HZ} // one kernel, one HZ
 	for _, t := range trials {
 		if !t.Facts.Dynamic || t.Facts.Preempt.Preempts() || t.Band.Band != explain.In {
 			continue
 		}
-		l.HZ = t.Facts.HZ
 		for _, o := range t.Ops {
 			if o.Op == experiment.Membarrier {
 				for _, s := range o.Hold {

@@ -22,8 +22,11 @@ type Observation struct {
 // the thread with softirqs on. It tells how much of an entry that is.
 type Lull struct {
 	Waits []time.Duration // of one normal grace period each
-	HZ    int
+	HZ    int             // of the kernel; 0 counts as 250
 }
+
+// tick is the period of the kernel's ticks, in nanoseconds.
+func (l Lull) tick() float64 { return 1e9 / float64(cmp.Or(l.HZ, 250)) }
 
 // An Estimate is one cost as far as the observations tell it.
 type Estimate struct {
@@ -56,7 +59,7 @@ const (
 
 // FitCosts estimates costs from obs by least squares: the thread's run time is what its polls, their packets, its
 // switches and the interrupts on its CPU took. A cost is only told where its quantity varies apart from the others; the
-// error says how many observations are needed.
+// error says how many observations are needed, or that the costs that come out can't be anybody's.
 func FitCosts(obs []Observation, lull Lull) (Fit, error) {
 	used := obs[:0:0]
 	for _, o := range obs {
@@ -84,7 +87,7 @@ func FitCosts(obs []Observation, lull Lull) (Fit, error) {
 	if len(columns) == 0 || columns[0] != fitPoll {
 		return Fit{}, errors.New("the polls don't explain the run time")
 	}
-	if err := f.solve(rows, columns); err != nil {
+	if err := f.solve(rows, columns, lull.tick()/2); err != nil {
 		return Fit{}, err
 	}
 	f.spread(used, lull)
@@ -154,23 +157,24 @@ func design(rows [][fitQuantities]float64, columns []int) *mat.Dense {
 	return x
 }
 
-// solve estimates the costs of columns. One that comes out below zero is not told, and the others are estimated anew.
-func (f *Fit) solve(rows [][fitQuantities]float64, columns []int) error {
+// solve estimates the costs of columns. One that comes out absurd is not told, and the others are estimated anew. most is
+// the longest that a switch or an interrupt can take, in nanoseconds.
+func (f *Fit) solve(rows [][fitQuantities]float64, columns []int, most float64) error {
 	ones := mat.NewVecDense(len(rows), nil)
 	for i := range rows {
 		ones.SetVec(i, 1)
 	}
-	for len(columns) > 0 {
+	for {
 		x := design(rows, columns)
 		var b mat.VecDense
 		if err := b.SolveVec(x, ones); err != nil {
 			return fmt.Errorf("the seconds are too much alike: %w", err)
 		}
-		if j := leastOf(&b); b.AtVec(j) <= 0 {
+		if j, why := absurd(&b, columns, most); why != "" {
 			if columns[j] == fitPoll {
-				return errors.New("the polls take no time by this: the arms can't be of one machine")
+				return errors.New("a poll comes out as taking no time: the arms are not of one machine, or it was too busy")
 			}
-			f.Estimates[columns[j]].Why = "it comes out below zero"
+			f.Estimates[columns[j]].Why = why
 			columns = append(columns[:j:j], columns[j+1:]...)
 			continue
 		}
@@ -182,7 +186,29 @@ func (f *Fit) solve(rows [][fitQuantities]float64, columns []int) error {
 		f.told(x, &b, columns, square)
 		return nil
 	}
-	return errors.New("nothing explains the run time")
+}
+
+// absurd returns the place of a column whose cost must not be told, and why: it can't be what that takes, or no time is
+// left for the polls beside it. A machine that is busy with other things gives such costs, because what its guest waited
+// for is shared out among whatever there was more of in those seconds. It is the poll's place if nothing else is to blame.
+func absurd(b *mat.VecDense, columns []int, most float64) (place int, why string) {
+	for j, q := range columns {
+		if (q == fitSwitch || q == fitInterrupt) && b.AtVec(j) > most {
+			return j, fmt.Sprintf("it comes out as %v, longer than half a tick: the machine was busy with something else",
+				time.Duration(b.AtVec(j)).Round(time.Microsecond))
+		}
+	}
+	j := leastOf(b)
+	if b.AtVec(j) >= 0.5 { // rounds to a nanosecond or more
+		return 0, ""
+	}
+	if columns[j] != fitPoll {
+		return j, "it comes out as no time or less"
+	}
+	if last := len(columns) - 1; columns[last] == fitSwitch || columns[last] == fitInterrupt {
+		return last, "with it a poll comes out as taking no time"
+	}
+	return j, "no time"
 }
 
 func leastOf(b *mat.VecDense) int {
@@ -237,8 +263,11 @@ func (f *Fit) spread(obs []Observation, lull Lull) {
 	}
 	f.Costs.Entry = max(1, time.Duration(float64(poll)*float64(d.Entry)/float64(d.Entry+d.Poll)))
 	entry := lull.estimate(obs)
+	if entry.Told && entry.Value >= poll {
+		entry = Estimate{Name: entry.Name, Why: fmt.Sprintf("it comes out as %v, longer than the pass that it is a part of", entry.Value)}
+	}
 	if entry.Told {
-		f.Costs.Entry = min(entry.Value, poll-1)
+		f.Costs.Entry = entry.Value
 	}
 	f.Estimates = append(f.Estimates, entry)
 	f.Costs.Poll = max(1, poll-f.Costs.Entry)
@@ -252,7 +281,8 @@ const fewWaits = 5
 const settle = 2.5
 
 // estimate says how long softirqs are on in an entry. A wait is a geometric number of ticks, each of which ends it with the
-// share that an entry spends so.
+// share that an entry spends so. That is too little by a factor of 2 or 3, because a membarrier's wait is more than one
+// grace period's, and because the expedited waits of deletions use up ticks that would have ended it (docs/simulator.md).
 func (l Lull) estimate(obs []Observation) Estimate {
 	e := Estimate{Name: "entry", Why: "it takes an arm under preempt=none or voluntary of a PREEMPT_DYNAMIC kernel, whose grace periods end by it"}
 	if len(l.Waits) == 0 {
@@ -266,7 +296,7 @@ func (l Lull) estimate(obs []Observation) Estimate {
 	for _, w := range l.Waits {
 		sum += w
 	}
-	mean := sum.Seconds() / float64(len(l.Waits)) * float64(cmp.Or(l.HZ, 250))
+	mean := float64(sum) / float64(len(l.Waits)) / l.tick()
 	if mean <= settle+1 {
 		e.Why = "its grace periods ended at once"
 		return e
