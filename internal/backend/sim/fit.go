@@ -281,7 +281,7 @@ const fewWaits = 5
 const settle = 2.5
 
 // estimate says how long softirqs are on in an entry. A wait is a geometric number of ticks, each of which ends it with the
-// share that an entry spends so. That is too little by a factor of 2 or 3, because a membarrier's wait is more than one
+// share that an entry spends so. That is too little by a factor of 2 to 4, because a membarrier's wait is more than one
 // grace period's, and because the expedited waits of deletions use up ticks that would have ended it (docs/simulator.md).
 func (l Lull) estimate(obs []Observation) Estimate {
 	e := Estimate{Name: "entry", Why: "it takes an arm under preempt=none or voluntary of a PREEMPT_DYNAMIC kernel, whose grace periods end by it"}
