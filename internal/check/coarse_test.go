@@ -8,6 +8,7 @@ import (
 
 // What happen takes for granted: only the events and effects that it lists give CPU 1 something to do at once.
 func TestWhatReachesCPU1(t *testing.T) {
+	long(t)
 	for _, q := range []Question{
 		{Variant: Variant{Loop: softirqLoop}, Property: NormalGP}, {Property: Callbacks}, {Property: Kworker}, {Property: LinkDel},
 		{Variant: Variant{Preempt: "lazy", Generation: "7.3"}, Property: ExpeditedGP},
@@ -17,7 +18,11 @@ func TestWhatReachesCPU1(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := explore(t.Context(), sys, 0, Limits{States: 200_000})
+		limit := 200_000
+		if testing.Short() {
+			limit = 20_000
+		}
+		g, err := explore(t.Context(), sys, 0, Limits{States: limit})
 		if err != nil {
 			t.Fatal(err)
 		}

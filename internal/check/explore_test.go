@@ -107,7 +107,8 @@ func TestExploreNotesForbiddenMarks(t *testing.T) {
 }
 
 func TestBytesPerState(t *testing.T) {
-	g, err := explore(t.Context(), counter{5, 14}, 0, Limits{})
+	long(t)
+	g, err := explore(t.Context(), counter{5, 12}, 0, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

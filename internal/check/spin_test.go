@@ -13,6 +13,7 @@ import (
 
 // SPIN finds as many states in a Promela version of the loop as we do, and the same verdicts.
 func TestSPINFindsTheSame(t *testing.T) {
+	long(t)
 	for _, name := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(name); err != nil {
 			testenv.Lacks(t, name, err.Error())
