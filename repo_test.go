@@ -69,7 +69,7 @@ var imports = map[string]struct {
 // pure packages take values and io.Readers and return values: they import nothing with an effect.
 var pure = []string{
 	"internal/rcu", "internal/experiment", "internal/stats", "klog", "internal/wire",
-	"internal/explain", "internal/report", "internal/model",
+	"internal/explain", "internal/report", "internal/model", "internal/doctor",
 }
 
 // effects are what a pure package must not import.
