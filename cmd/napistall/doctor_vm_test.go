@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/u-root/u-root/pkg/cpio"
 
+	"github.com/napistall/napistall/internal/backend/backendtest"
 	"github.com/napistall/napistall/internal/kimage"
 	"github.com/napistall/napistall/internal/testenv"
 )
@@ -63,8 +65,25 @@ func (g doctorGuest) boot(t *testing.T) (map[string]doctorRun, string) {
 	}
 	initrd := filepath.Join(t.TempDir(), "initrd")
 	g.initramfs(t, img, initrd)
-	args := append(g.qemu[1:], "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
-		"-serial", "stdio", "-kernel", img.Path, "-initrd", initrd, "-append", g.append+" quiet panic=1")
+	var console []byte
+	if err := backendtest.Retry(t, func() (err error) {
+		console, err = g.run(t, img.Path, initrd)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	runs := readRuns(t, string(console))
+	if !bytes.Contains(console, []byte("@@ over")) || bytes.Contains(console, []byte("@@ failed")) {
+		t.Fatalf("the guest did not come to its end:\n%s", console)
+	}
+	return runs, string(console)
+}
+
+// run boots the guest once and returns its console.
+func (g doctorGuest) run(t *testing.T, kernel, initrd string) ([]byte, error) {
+	t.Helper()
+	args := append(slices.Clone(g.qemu[1:]), "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
+		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd, "-append", g.append+" quiet panic=1")
 	cmd := exec.CommandContext(t.Context(), g.qemu[0], args...)
 	for _, dir := range filepath.SplitList(os.Getenv(realPath)) { // the scripts play a QEMU of their own
 		if path := filepath.Join(dir, g.qemu[0]); fileExists(path) {
@@ -72,15 +91,7 @@ func (g doctorGuest) boot(t *testing.T) (map[string]doctorRun, string) {
 			break
 		}
 	}
-	console, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", g.qemu[0], err, console)
-	}
-	runs := readRuns(t, string(console))
-	if !bytes.Contains(console, []byte("@@ over")) || bytes.Contains(console, []byte("@@ failed")) {
-		t.Fatalf("the guest did not come to its end:\n%s", console)
-	}
-	return runs, string(console)
+	return backendtest.Boot(cmd)
 }
 
 func fileExists(name string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,21 @@ func TestCheckFinds(t *testing.T) {
 	}
 	if err := Check(good(), arm()); err != nil {
 		t.Errorf("Check = %v; want nil", err)
+	}
+}
+
+// A guest that dies of an emulator's mistake is the machine's fault, and no other end is.
+func TestBoot(t *testing.T) {
+	console, err := Boot(exec.CommandContext(t.Context(), "sh", "-c", "echo up; echo 'Kernel panic - not syncing: Attempted to kill init!'"))
+	if err != nil || !strings.Contains(string(console), "panic") {
+		t.Errorf("Boot = %q, %v; want the console", console, err)
+	}
+	_, err = Boot(exec.CommandContext(t.Context(), "sh", "-c", "echo '[   16.9] Oops: int3: 0000 [#1] SMP NOPTI'; echo '[   16.9] CPU: 1'"))
+	broke, ok := errors.AsType[*backend.MachineError](err)
+	if !ok || !strings.Contains(strings.Join(broke.Last, "\n"), "CPU: 1") {
+		t.Errorf("Boot = %v; want a MachineError with the oops", err)
+	}
+	if _, err := Boot(exec.CommandContext(t.Context(), "false")); err == nil || errors.As(err, &broke) {
+		t.Errorf("Boot of a program that fails = %v; want its error", err)
 	}
 }

@@ -1,7 +1,10 @@
 package backendtest
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -28,4 +31,18 @@ func Retry(t testing.TB, try func() error) error {
 			return err
 		}
 	}
+}
+
+// Boot runs cmd, an emulator whose console is its output, and returns the console. A guest that died because TCG ran
+// code which its kernel had replaced meanwhile is a *backend.MachineError, for Retry; see internal/backend/qemu.
+func Boot(cmd *exec.Cmd) ([]byte, error) {
+	console, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", cmd.Path, err, console)
+	}
+	if _, oops, stale := bytes.Cut(console, []byte("int3: 0000 [#")); stale {
+		lines := strings.Split(string(oops), "\n")
+		return nil, &backend.MachineError{Op: "run the guest", Err: errors.New("its kernel died of an int3"), Last: lines[:min(20, len(lines))]}
+	}
+	return console, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/u-root/u-root/pkg/cpio"
 	"golang.org/x/sys/unix"
 
+	"github.com/napistall/napistall/internal/backend/backendtest"
 	"github.com/napistall/napistall/internal/kimage"
 	"github.com/napistall/napistall/internal/testenv"
 )
@@ -26,8 +27,8 @@ const vmTests = "^(TestContract|TestSettingsAreUndone|TestWrongKernel|TestKillLe
 // vmVar is the number of runs that are killed in the virtual machine, 8 by default.
 const vmVar = "NAPISTALL_TEST_VM_KILLS"
 
-// vmTime is for a guest to come to its end; then it is shown how far it got.
-const vmTime = 40 * time.Minute
+// vmTime is for a guest with 8 kills to come to its end; then it is shown how far it got.
+const vmTime = 10 * time.Minute
 
 // TestVM runs the backend's whole life where anything may break.
 func TestVM(t *testing.T) {
@@ -46,20 +47,25 @@ func TestVM(t *testing.T) {
 			img := fetch(t, tc.spec)
 			initrd := filepath.Join(t.TempDir(), "initrd")
 			writeInitramfs(t, img, tc.goarch, initrd)
-			kills := os.Getenv(vmVar)
+			kills, limit := os.Getenv(vmVar), vmTime
 			switch {
 			case kills == "" && tc.goarch == "arm":
 				t.Skipf("its trials take half a minute each, emulated: set %s", vmVar)
 			case kills == "":
 				kills = "8"
+			default:
+				limit *= 4
 			}
 			args := append(tc.qemu[1:], "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
 				"-serial", "stdio", "-kernel", img.Path, "-initrd", initrd, "-append", tc.append+" quiet panic=1 "+killsVar+"="+kills)
-			ctx, cancel := context.WithTimeout(t.Context(), vmTime)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			console, err := exec.CommandContext(ctx, tc.qemu[0], args...).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%s: %v\n%s", tc.qemu[0], err, console)
+			var console []byte
+			if err := backendtest.Retry(t, func() (err error) {
+				console, err = backendtest.Boot(exec.CommandContext(ctx, tc.qemu[0], args...))
+				return err
+			}); err != nil {
+				t.Fatal(err)
 			}
 			text := string(console)
 			if !regexp.MustCompile(`(?m)^PASS\r?$`).MatchString(text) || !strings.Contains(text, "--- PASS: TestKillLeavesNothing") || strings.Contains(text, "--- FAIL") {
