@@ -155,7 +155,7 @@ func (s *session) cpus(online []int) (test, spare int, err error) {
 	if s.device == "" {
 		return load.CPUs(want, online)
 	}
-	t, err := busiest("napi/" + s.device + "-")
+	t, err := machine.Source{}.Busiest("napi/" + s.device + "-")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -165,13 +165,11 @@ func (s *session) cpus(online []int) (test, spare int, err error) {
 			return 0, 0, err
 		}
 	case want == experiment.LastCPU && t.PID != 0:
-		st, err := readStat(t.PID)
+		st, err := machine.ReadStat(t.PID)
 		if err != nil {
 			return 0, 0, err
 		}
-		if want, err = strconv.Atoi(st.cpu); err != nil {
-			return 0, 0, fmt.Errorf("find the CPU of %s: %w", t.Comm, err)
-		}
+		want = st.CPU
 	case want == experiment.LastCPU:
 		text, err := os.ReadFile("/proc/interrupts")
 		if err != nil {
@@ -180,22 +178,6 @@ func (s *session) cpus(online []int) (test, spare int, err error) {
 		want = served(string(text), s.device, online)
 	}
 	return load.CPUs(want, online)
-}
-
-// busiest returns the thread that has run longest of those whose name begins with prefix, or a zero one.
-func busiest(prefix string) (machine.Thread, error) {
-	threads, err := machine.Source{}.Threads(prefix)
-	if err != nil {
-		return machine.Thread{}, err
-	}
-	var best machine.Thread
-	var most time.Duration = -1
-	for _, t := range threads {
-		if u, err := (machine.Source{}).Usage(t.PID); err == nil && u.RunTime > most {
-			best, most = t, u.RunTime
-		}
-	}
-	return best, nil
 }
 
 // served returns the CPU that took most of device's interrupts by the text of /proc/interrupts, or LastCPU where

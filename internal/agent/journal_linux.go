@@ -238,7 +238,7 @@ type affinity struct {
 }
 
 func (a affinity) undo() (string, error) {
-	if s, err := readStat(a.PID); err != nil || s.start != a.Start {
+	if s, err := machine.ReadStat(a.PID); err != nil || s.Start != a.Start {
 		return "", nil // it has ended
 	}
 	now, err := machine.Affinity(a.PID)
@@ -253,7 +253,7 @@ func (a affinity) undo() (string, error) {
 
 // pin moves thread pid to cpu and notes where it was allowed to run.
 func (j *journal) pin(pid, cpu int) error {
-	s, err := readStat(pid)
+	s, err := machine.ReadStat(pid)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (j *journal) pin(pid, cpu int) error {
 	if err != nil {
 		return err
 	}
-	a := affinity{PID: pid, Start: s.start, Old: old, New: []int{cpu}}
+	a := affinity{PID: pid, Start: s.Start, Old: old, New: []int{cpu}}
 	if slices.Equal(a.Old, a.New) {
 		return nil
 	}
@@ -269,35 +269,6 @@ func (j *journal) pin(pid, cpu int) error {
 		return err
 	}
 	return machine.Pin(pid, cpu)
-}
-
-// A stat is what we read of /proc/PID/stat.
-type stat struct {
-	cpu   string // where it last ran
-	start string // in clock ticks since boot
-}
-
-// readStat reads the fields behind the command, which may contain anything (proc_pid_stat(5)).
-func readStat(pid int) (stat, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return stat{}, err
-	}
-	_, rest, _ := cutLast(string(text), ")")
-	const state, start, processor = 3, 22, 39 // fields, from 1
-	f := strings.Fields(rest)
-	if len(f) <= processor-state {
-		return stat{}, fmt.Errorf("read /proc/%d/stat: %d fields", pid, len(f)+state-1)
-	}
-	return stat{cpu: f[processor-state], start: f[start-state]}, nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // newestFirst sorts what is to be unloaded: a module before those that it needs.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/machine"
@@ -35,23 +34,7 @@ func (r *Running) external() error {
 	}
 	r.Device, r.Ifindex = dev, i.Index
 	if r.options.Threaded {
-		r.Thread, err = busiest("napi/" + dev + "-")
+		r.Thread, err = machine.Source{}.Busiest("napi/" + dev + "-")
 	}
 	return err
-}
-
-// busiest returns the thread that has run longest of those whose name begins with prefix, or a zero one.
-func busiest(prefix string) (machine.Thread, error) {
-	threads, err := machine.Source{}.Threads(prefix)
-	if err != nil {
-		return machine.Thread{}, err
-	}
-	var best machine.Thread
-	most := time.Duration(-1)
-	for _, t := range threads {
-		if u, err := (machine.Source{}).Usage(t.PID); err == nil && u.RunTime > most { // it may have ended
-			best, most = t, u.RunTime
-		}
-	}
-	return best, nil
 }

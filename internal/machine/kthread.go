@@ -1,11 +1,9 @@
 package machine
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A KThread is a kernel thread that polls for network devices, as /proc shows it.
@@ -46,11 +44,11 @@ func (s Source) NAPIThreads() (threads []KThread, hidden bool, err error) {
 
 // kthread reads one; ok is false for a process that only has such a name, and for one that has ended.
 func (s Source) kthread(t Thread) (k KThread, ok bool) {
-	st, err := parseStat(s.text(fmt.Sprintf("proc/%d/stat", t.PID)))
-	if err != nil || !st.kernel {
+	st, err := ParseStat(s.text(fmt.Sprintf("proc/%d/stat", t.PID)))
+	if err != nil || !st.Kernel {
 		return k, false
 	}
-	k = KThread{PID: t.PID, Name: t.Comm, State: st.state, CPU: st.cpu, Policy: policyName(st.policy), Nice: st.nice, RTPrio: st.rtprio}
+	k = KThread{PID: t.PID, Name: t.Comm, State: st.State, CPU: st.CPU, Policy: policyName(st.Policy), Nice: st.Nice, RTPrio: st.RTPrio}
 	for line := range strings.Lines(s.text(fmt.Sprintf("proc/%d/status", t.PID))) {
 		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
 			k.CPUs = strings.TrimSpace(list)
@@ -63,46 +61,6 @@ func (s Source) kthread(t Thread) (k KThread, ok bool) {
 		}
 	}
 	return k, true
-}
-
-// stat is what we read of /proc/PID/stat.
-type stat struct {
-	state                     string
-	kernel                    bool // PF_KTHREAD
-	cpu, policy, nice, rtprio int
-	used                      time.Duration // user and system time, in steps of the tick
-}
-
-// pfKthread is PF_KTHREAD in include/linux/sched.h.
-const pfKthread = 0x00200000
-
-// userHZ is the unit of times in /proc/PID/stat on every architecture but alpha and ia64.
-const userHZ = 100
-
-// parseStat reads /proc/PID/stat. The name in parentheses can hold anything, parentheses too.
-func parseStat(text string) (stat, error) {
-	end := strings.LastIndexByte(text, ')')
-	if end < 0 {
-		return stat{}, errors.New("stat: no name")
-	}
-	f := strings.Fields(text[end+1:]) // f[0] is field 3, the state
-	if len(f) < 39 {
-		return stat{}, fmt.Errorf("stat: %d fields; want 39 or more", len(f))
-	}
-	var err error
-	number64 := func(field int) int64 {
-		n, e := strconv.ParseInt(f[field-3], 10, 64)
-		err = errors.Join(err, e)
-		return n
-	}
-	number := func(field int) int { return int(number64(field)) }
-	flags, e := strconv.ParseUint(f[9-3], 10, 64)
-	s := stat{state: f[0], kernel: flags&pfKthread != 0, nice: number(19), cpu: number(39), rtprio: number(40), policy: number(41)}
-	s.used = time.Duration(number64(14)+number64(15)) * (time.Second / userHZ)
-	if err = errors.Join(err, e); err != nil {
-		return stat{}, fmt.Errorf("stat: %w", err)
-	}
-	return s, nil
 }
 
 // policyName is the scheduling class by include/uapi/linux/sched.h.

@@ -65,14 +65,14 @@ func TestHiddenThreads(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	st, err := parseStat(statLine(7, "a) R (b", "S", kernelThread, 3, 4, -20, 2, 1, 2))
-	want := stat{state: "S", kernel: true, cpu: 2, policy: 2, nice: -20, rtprio: 1, used: 70 * time.Millisecond}
+	st, err := ParseStat(statLine(7, "a) R (b", "S", kernelThread, 3, 4, -20, 2, 1, 2))
+	want := Stat{Comm: "a) R (b", State: "S", Kernel: true, Parent: 2, Session: 0, Start: "61", CPU: 2, Policy: 2, Nice: -20, RTPrio: 1, Used: 70 * time.Millisecond}
 	if err != nil || st != want {
-		t.Errorf("parseStat = %+v, %v; want %+v", st, err, want)
+		t.Errorf("ParseStat = %+v, %v; want %+v", st, err, want)
 	}
 	for _, bad := range []string{"", "7", "7 (x)", "7 (x) S 1 2", strings.Replace(statLine(7, "x", "S", 1, 3, 4, 0, 0, 0, 0), " 17 0", " 17 x", 1)} {
-		if st, err := parseStat(bad); err == nil {
-			t.Errorf("parseStat(%q) = %+v; want an error", bad, st)
+		if st, err := ParseStat(bad); err == nil {
+			t.Errorf("ParseStat(%q) = %+v; want an error", bad, st)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func TestParseStat(t *testing.T) {
 func FuzzParseStat(f *testing.F) {
 	f.Add(statLine(7, "napi/x-1", "S", kernelThread, 3, 4, 0, 0, 0, 0))
 	f.Fuzz(func(t *testing.T, text string) {
-		if st, err := parseStat(text); err == nil && (st.state == "" || strings.ContainsAny(st.state, " \n")) {
-			t.Errorf("parseStat(%q) = %+v", text, st)
+		if st, err := ParseStat(text); err == nil && (st.State == "" || strings.ContainsAny(st.State, " \n")) {
+			t.Errorf("ParseStat(%q) = %+v", text, st)
 		}
 	})
 }

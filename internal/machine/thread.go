@@ -103,6 +103,22 @@ func parseStatus(status string) (Usage, error) {
 	return u, nil
 }
 
+// Busiest returns the thread that has run longest of those whose comm begins with prefix, or a zero one.
+func (s Source) Busiest(prefix string) (Thread, error) {
+	threads, err := s.Threads(prefix)
+	if err != nil {
+		return Thread{}, err
+	}
+	var best Thread
+	most := time.Duration(-1)
+	for _, t := range threads {
+		if u, err := s.Usage(t.PID); err == nil && u.RunTime > most { // it may have ended
+			best, most = t, u.RunTime
+		}
+	}
+	return best, nil
+}
+
 // Write sets the knob at path to value and returns the function that puts the old value back. The
 // knob must be readable; a value in a list of choices, "none (full) lazy", is put back as its word.
 func Write(path, value string) (undo func() error, err error) {

@@ -214,14 +214,14 @@ func (x *watcher) look(pid int) (look, bool) {
 	if err != nil {
 		return look{}, false
 	}
-	st, err := parseStat(s.text("proc/" + strconv.Itoa(pid) + "/stat"))
+	st, err := ParseStat(s.text("proc/" + strconv.Itoa(pid) + "/stat"))
 	if err != nil {
 		return look{}, false
 	}
 	if u.RunTime == 0 {
-		u.RunTime = st.used
+		u.RunTime = st.Used
 	}
-	return look{time.Since(x.began), u, st.cpu}, true
+	return look{time.Since(x.began), u, st.CPU}, true
 }
 
 // askTurns has it measured how long others wait for CPUs, once a second each.

@@ -70,24 +70,11 @@ func (t tree) relative(pid int) (relative, error) {
 	if err != nil {
 		return relative{}, err
 	}
-	open, closing := strings.Index(string(text), "("), strings.LastIndex(string(text), ")") // a comm may have both in it
-	if open < 0 || closing < open {
-		return relative{}, fmt.Errorf("read %s/stat: no command", dir)
+	stat, err := machine.ParseStat(string(text))
+	if err != nil {
+		return relative{}, fmt.Errorf("read %s/stat: %w", dir, err)
 	}
-	const state, parent, session, processor = 3, 4, 6, 39 // fields, from 1
-	f := strings.Fields(string(text)[closing+1:])
-	if len(f) <= processor-state {
-		return relative{}, fmt.Errorf("read %s/stat: %d fields", dir, len(f)+2)
-	}
-	r := relative{pid: pid, comm: string(text)[open+1 : closing]}
-	for _, n := range []struct {
-		to    *int
-		field int
-	}{{&r.parent, parent}, {&r.session, session}, {&r.cpu, processor}} {
-		if *n.to, err = strconv.Atoi(f[n.field-state]); err != nil {
-			return relative{}, fmt.Errorf("read %s/stat: %w", dir, err)
-		}
-	}
+	r := relative{pid: pid, parent: stat.Parent, session: stat.Session, comm: stat.Comm, cpu: stat.CPU}
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
 		return relative{}, err
