@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gofrs/flock"
 )
 
 // What a test can need.
@@ -75,4 +77,23 @@ func command(name string) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// Lock is the environment variable that names a lock file, by which tests that measure this machine, or hold a CPU of it,
+// keep out of each other's way.
+const Lock = "NAPISTALL_TEST_LOCK"
+
+// Alone waits until no other test on this machine has the lock that Lock names, and has it until t ends. Without a name
+// it does nothing.
+func Alone(t testing.TB) {
+	t.Helper()
+	name := os.Getenv(Lock)
+	if name == "" {
+		return
+	}
+	l := flock.New(name)
+	if err := l.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // only a lock
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/experiment"
@@ -24,6 +25,16 @@ func Run(t *testing.T, new func(*testing.T) backend.Backend, arm experiment.Arm)
 	t.Run("cancelled before", func(t *testing.T) { cancelledBefore(t, new, arm) })
 	t.Run("cancelled", func(t *testing.T) { cancelled(t, new, arm) })
 	t.Run("emit refuses", func(t *testing.T) { emitRefuses(t, new, arm) })
+}
+
+// LiveArm bounces one frame on a live machine, for less than anybody there notices.
+func LiveArm() experiment.Arm {
+	return experiment.Arm{
+		Name: "short", Kernel: backend.LiveKernel, VCPUs: 2, Threaded: true,
+		Load:     experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: 500 * time.Millisecond, CPU: experiment.LastCPU},
+		Probe:    experiment.Probe{Op: experiment.LinkDel, Device: "veth", Every: 50 * time.Millisecond},
+		Duration: 800 * time.Millisecond,
+	}
 }
 
 // acquire returns a target in a surrounding that is checked for leftovers when the test ends.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/backend/backendtest"
 	"github.com/napistall/napistall/internal/experiment"
 )
 
@@ -45,7 +46,7 @@ func deviceTrial() int {
 		return 1
 	}
 	b := Backend{Live: backend.Live{Device: "eth9"}}
-	arm := short()
+	arm := backendtest.LiveArm()
 	arm.Load = experiment.Load{Kind: experiment.External, Hold: 500 * time.Millisecond, CPU: experiment.LastCPU}
 	arm.ModeAsIs = os.Getenv(deviceVar) == "as is"
 	target, err := b.Acquire(context.Background(), arm)

@@ -43,23 +43,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// short bounces one frame for less than the live machine notices.
-func short() experiment.Arm {
-	return experiment.Arm{
-		Name: "short", Kernel: backend.LiveKernel, VCPUs: 2, Threaded: true,
-		Load:     experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: 500 * time.Millisecond, CPU: experiment.LastCPU},
-		Probe:    experiment.Probe{Op: experiment.LinkDel, Device: "veth", Every: 50 * time.Millisecond},
-		Duration: 800 * time.Millisecond,
-	}
-}
-
 // here returns a backend that may bounce. The shell that runs the test must not decide where: it is left
 // out by a session of our own.
 func here(t *testing.T) Backend {
 	t.Helper()
 	testenv.Need(t, testenv.Root)
 	ownSession(t)
-	quiet(t)
+	testenv.Alone(t)
 	return Backend{Live: backend.Live{Bounce: true}, Log: func(s string) { t.Log(s) }}
 }
 
@@ -71,30 +61,11 @@ func ownSession(t *testing.T) {
 	}
 }
 
-// quietVar names a lock file that measurements on this machine take.
-const quietVar = "NAPISTALL_TEST_LOCK"
-
-func quiet(t *testing.T) {
-	t.Helper()
-	name := os.Getenv(quietVar)
-	if name == "" {
-		return
-	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() }) // only a lock
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestContract(t *testing.T) {
 	here(t)
 	backendtest.Run(t, func(t *testing.T) backend.Backend {
 		return Backend{Live: backend.Live{Bounce: true}, Log: func(s string) { t.Log(s) }}
-	}, short())
+	}, backendtest.LiveArm())
 }
 
 // run runs arm to its end and returns what it said.
@@ -121,7 +92,7 @@ func TestSettingsAreUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arm := short()
+	arm := backendtest.LiveArm()
 	arm.StallTimeout = 77 * time.Second
 	var during string
 	recs, err := run(t, b, arm, func(r experiment.Record) {
@@ -153,7 +124,7 @@ func TestSettingsAreUndone(t *testing.T) {
 
 func TestWrongKernel(t *testing.T) {
 	b := here(t)
-	arm := short()
+	arm := backendtest.LiveArm()
 	arm.Preempt = rcu.RT
 	_, err := run(t, b, arm, func(experiment.Record) {})
 	if _, wrong := errors.AsType[*backend.WrongKernelError](err); !wrong {
@@ -163,12 +134,12 @@ func TestWrongKernel(t *testing.T) {
 
 func TestAcquireLooksAtTheMachine(t *testing.T) {
 	b := here(t)
-	arm := short()
+	arm := backendtest.LiveArm()
 	arm.VCPUs = 70000
 	if _, err := b.Acquire(t.Context(), arm); err == nil || !strings.Contains(err.Error(), "70000 CPUs") {
 		t.Errorf("Acquire = %v; want too few CPUs", err)
 	}
-	arm = short()
+	arm = backendtest.LiveArm()
 	arm.Load.CPU = 60000
 	if _, err := b.Acquire(t.Context(), arm); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Acquire = %v; want no such CPU", err)
@@ -194,7 +165,7 @@ func TestAgentBreaks(t *testing.T) {
 		`echo 'napistall-agent {}'; read x; kill -9 $$`:            "signal: killed",
 	} {
 		b := Backend{Live: backend.Live{Bounce: true}, agent: []string{"/bin/sh", "-c", script}}
-		_, err := run(t, b, short(), func(experiment.Record) {})
+		_, err := run(t, b, backendtest.LiveArm(), func(experiment.Record) {})
 		if _, broke := errors.AsType[*backend.MachineError](err); !broke || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: run = %v; want a MachineError with %q", script, err, want)
 		}
@@ -206,13 +177,13 @@ func TestCancelWhileStarting(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	ownSession(t)
 	b := Backend{Live: backend.Live{Bounce: true}, agent: []string{"/bin/sh", "-c", "read x"}}
-	target, err := b.Acquire(t.Context(), short())
+	target, err := b.Acquire(t.Context(), backendtest.LiveArm())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	err = target.Run(ctx, experiment.Trial{Arm: short()}, func(experiment.Record) error { return nil })
+	err = target.Run(ctx, experiment.Trial{Arm: backendtest.LiveArm()}, func(experiment.Record) error { return nil })
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Run = %v; want the context's error", err)
 	}

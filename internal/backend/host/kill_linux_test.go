@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/napistall/napistall/internal/backend"
+	"github.com/napistall/napistall/internal/backend/backendtest"
 	"github.com/napistall/napistall/internal/experiment"
 )
 
@@ -30,7 +31,7 @@ const killsVar = "NAPISTALL_TEST_KILLS"
 
 // victim runs trials of an arm that changes all it can, one after another.
 func victim() int {
-	arm := short()
+	arm := backendtest.LiveArm()
 	arm.StallTimeout = 77 * time.Second
 	b := Backend{Live: backend.Live{Bounce: true}}
 	target, err := b.Acquire(context.Background(), arm)
@@ -290,7 +291,7 @@ func killOne(t *testing.T, who string, after time.Duration) bool {
 // sweepByRun runs one trial to its end, as the next user of the machine would.
 func sweepByRun(t *testing.T) {
 	t.Helper()
-	arm := short()
+	arm := backendtest.LiveArm()
 	arm.Load, arm.Duration = experiment.Load{Kind: experiment.NoLoad, CPU: experiment.LastCPU}, 100*time.Millisecond
 	if _, err := run(t, Backend{Log: func(s string) { t.Log(s) }}, arm, func(experiment.Record) {}); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/testenv"
 )
@@ -116,7 +114,7 @@ func need(t *testing.T, what, path, pkg string) {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	quiet(t)
+	testenv.Alone(t)
 	s := &server{dir: t.TempDir()}
 	// A login reads its keys below directories that nobody else may write to.
 	if err := os.Chmod(s.dir, 0o755); err != nil {
@@ -215,25 +213,6 @@ func (s *server) client() []string {
 func (s *server) options() []string {
 	return []string{"-F", "none", "-i", filepath.Join(s.dir, "user"), "-o", "IdentitiesOnly=yes",
 		"-o", "UserKnownHostsFile=" + filepath.Join(s.dir, "known_hosts"), "-o", "GlobalKnownHostsFile=none"}
-}
-
-// quietVar names a lock file that measurements on this machine take.
-const quietVar = "NAPISTALL_TEST_LOCK"
-
-func quiet(t *testing.T) {
-	t.Helper()
-	name := os.Getenv(quietVar)
-	if name == "" {
-		return
-	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() }) // only a lock
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // traces says what of a trial is on the board, which has this machine's processes and files.

@@ -21,16 +21,6 @@ import (
 	"github.com/napistall/napistall/internal/experiment"
 )
 
-// short bounces one frame for less than anybody notices.
-func short() experiment.Arm {
-	return experiment.Arm{
-		Name: "short", Kernel: backend.LiveKernel, VCPUs: 2, Threaded: true,
-		Load:     experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: 500 * time.Millisecond, CPU: experiment.LastCPU},
-		Probe:    experiment.Probe{Op: experiment.LinkDel, Device: "veth", Every: 50 * time.Millisecond},
-		Duration: 800 * time.Millisecond,
-	}
-}
-
 // servers are the two that boards have.
 func servers() map[string]func(*testing.T) *server {
 	return map[string]func(*testing.T) *server{"openssh": sshd, "dropbear and busybox": dropbear}
@@ -40,7 +30,7 @@ func TestContract(t *testing.T) {
 	for name, start := range servers() {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
-			backendtest.Run(t, func(t *testing.T) backend.Backend { return s.backend(t) }, short())
+			backendtest.Run(t, func(t *testing.T) backend.Backend { return s.backend(t) }, backendtest.LiveArm())
 			s.clean(t)
 		})
 	}
@@ -74,7 +64,7 @@ func TestConnectionBreaks(t *testing.T) {
 				"the client":             func(t *testing.T) { killChildren(t, os.Getpid(), "ssh") },
 				"the board's connection": func(t *testing.T) { killChildren(t, s.cmd.Process.Pid, "") },
 			} {
-				arm := short()
+				arm := backendtest.LiveArm()
 				arm.StallTimeout = 77 * time.Second
 				err := run(t.Context(), s.backend(t), arm, inHold(func() { kill(t) }))
 				if _, broke := errors.AsType[*backend.MachineError](err); !broke {
@@ -138,7 +128,7 @@ func TestHostKey(t *testing.T) {
 	for what, known := range map[string]string{"wrong": other, "unknown": ""} {
 		s.write(t, "known_hosts", known)
 		b.options = append(s.options(), "-o", "StrictHostKeyChecking=no") // a careless configuration changes nothing
-		err := run(t.Context(), b, short(), func(experiment.Record) {})
+		err := run(t.Context(), b, backendtest.LiveArm(), func(experiment.Record) {})
 		_, broke := errors.AsType[*backend.MachineError](err)
 		if err == nil || broke || !strings.Contains(err.Error(), "key is not the known one") {
 			t.Errorf("%s key: run = %v; want a refusal that no retry follows", what, err)
@@ -153,13 +143,13 @@ func TestHostKey(t *testing.T) {
 func TestNoEntry(t *testing.T) {
 	s := sshd(t)
 	s.write(t, "authorized", "")
-	err := run(t.Context(), s.backend(t), short(), func(experiment.Record) {})
+	err := run(t.Context(), s.backend(t), backendtest.LiveArm(), func(experiment.Record) {})
 	if _, broke := errors.AsType[*backend.MachineError](err); err == nil || broke || !strings.Contains(err.Error(), "only keys") {
 		t.Errorf("no key: run = %v", err)
 	}
 	b := s.backend(t)
 	b.Target.Port = "1"
-	err = run(t.Context(), b, short(), func(experiment.Record) {})
+	err = run(t.Context(), b, backendtest.LiveArm(), func(experiment.Record) {})
 	if _, broke := errors.AsType[*backend.MachineError](err); !broke || !strings.Contains(strings.Join(lines(err), " "), "refused") {
 		t.Errorf("nobody listens: run = %v, %q; want a MachineError, for the board may be booting", err, lines(err))
 	}
@@ -186,7 +176,7 @@ func TestBoardsThatCannot(t *testing.T) {
 			if what == "mips" {
 				b.Agent = ""
 			}
-			err := run(t.Context(), b, short(), func(experiment.Record) {})
+			err := run(t.Context(), b, backendtest.LiveArm(), func(experiment.Record) {})
 			_, broke := errors.AsType[*backend.MachineError](err)
 			if err == nil || broke || !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("run = %v; want ErrUnsupported with %q", err, tc.want)
@@ -218,7 +208,7 @@ func TestChattyLogin(t *testing.T) {
 	s.fake(t, "head", "exit 1")
 	b := s.backend(t)
 	b.options = append(s.options(), "-o", "LogLevel=VERBOSE")
-	if err := run(t.Context(), b, short(), func(experiment.Record) {}); err != nil {
+	if err := run(t.Context(), b, backendtest.LiveArm(), func(experiment.Record) {}); err != nil {
 		t.Errorf("run = %v %q", err, lines(err))
 	}
 	s.clean(t)
@@ -237,7 +227,7 @@ func victim() int {
 		return 1
 	}
 	b := Backend{Live: backend.Live{Bounce: true}, Target: Target{Host: "root@127.0.0.1", Port: port}, Agent: v.Agent, ssh: v.SSH, options: v.Options}
-	err := run(context.Background(), b, short(), inHold(func() { fmt.Println("load") }))
+	err := run(context.Background(), b, backendtest.LiveArm(), inHold(func() { fmt.Println("load") }))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
