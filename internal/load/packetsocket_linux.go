@@ -32,12 +32,9 @@ type packetSocket struct {
 // namespace, in bursts of up to burst. Its errors match errors.ErrUnsupported where the kernel has none, and
 // fs.ErrPermission without CAP_NET_RAW.
 func openPacketSocket(ifindex int, frame []byte, burst int) (*packetSocket, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: it receives nothing
-	if errors.Is(err, unix.EAFNOSUPPORT) {
-		return nil, fmt.Errorf("open a packet socket: this kernel has none (CONFIG_PACKET, or af_packet is not loaded): %w", errors.ErrUnsupported)
-	}
+	fd, err := bindPacketSocket(ifindex)
 	if err != nil {
-		return nil, fmt.Errorf("open a packet socket: %w", err)
+		return nil, err
 	}
 	p := &packetSocket{fd: fd, frame: frame, msgs: make([]mmsg, min(burst, maxBurst))}
 	for _, o := range []struct {
@@ -50,9 +47,6 @@ func openPacketSocket(ifindex int, frame []byte, burst int) (*packetSocket, erro
 			return nil, errors.Join(fmt.Errorf("ready a packet socket: %w", err), p.close())
 		}
 	}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: ifindex}); err != nil {
-		return nil, errors.Join(fmt.Errorf("bind a packet socket to device %d: %w", ifindex, err), p.close())
-	}
 	p.iov.Base = &frame[0]
 	p.iov.SetLen(len(frame))
 	for i := range p.msgs {
@@ -60,6 +54,21 @@ func openPacketSocket(ifindex int, frame []byte, burst int) (*packetSocket, erro
 		p.msgs[i].hdr.SetIovlen(1)
 	}
 	return p, nil
+}
+
+// bindPacketSocket opens a packet socket that sends through device ifindex and receives nothing.
+func bindPacketSocket(ifindex int) (int, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: it receives nothing
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		return -1, fmt.Errorf("open a packet socket: this kernel has none (CONFIG_PACKET, or af_packet is not loaded): %w", errors.ErrUnsupported)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("open a packet socket: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: ifindex}); err != nil {
+		return -1, errors.Join(fmt.Errorf("bind a packet socket to device %d: %w", ifindex, err), unix.Close(fd))
+	}
+	return fd, nil
 }
 
 // send sends n frames. sent is how many the device took; lost, how many it had no room for, each of which

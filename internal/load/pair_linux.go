@@ -155,17 +155,11 @@ func (p *pair) thread(threaded bool, cpu int) error {
 
 // open opens the socket that sends into the pair, and the receiver's count of packets.
 func (p *pair) open() error {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0) // protocol 0: it receives nothing
-	if errors.Is(err, unix.EAFNOSUPPORT) {
-		return fmt.Errorf("open a packet socket: this kernel has none (CONFIG_PACKET, or af_packet is not loaded): %w", errors.ErrUnsupported)
-	}
+	fd, err := bindPacketSocket(p.sender.Attrs().Index)
 	if err != nil {
-		return fmt.Errorf("open a packet socket: %w", err)
+		return err
 	}
 	p.socket = fd
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: p.sender.Attrs().Index}); err != nil {
-		return fmt.Errorf("bind a packet socket to %s: %w", sender, err)
-	}
 	// Room for more frames than the receiver's ring holds (256): a sender that waits for room in its own
 	// buffer is paced by the receiver, and the ring runs empty meanwhile.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer); err != nil {

@@ -24,19 +24,25 @@ const (
 	xdpDataEnd = 4
 )
 
-// bounceProgram sends each of the load's frames back into device ifindex until deadline, and drops
-// every frame after it, and every other frame at any time. The deadline is part of the program, so
-// that the loop ends whatever becomes of us.
-func bounceProgram(ifindex int, deadline rcu.Ktime) asm.Instructions {
+// ownFrame jumps to "drop" for whatever is none of the load's frames.
+func ownFrame() asm.Instructions {
 	own := int32(binary.NativeEndian.Uint16([]byte{etherType >> 8, etherType & 0xff}))
 	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, xdpData, asm.Word),
 		asm.LoadMem(asm.R3, asm.R1, xdpDataEnd, asm.Word),
 		asm.Mov.Reg(asm.R4, asm.R2),
-		asm.Add.Imm(asm.R4, 14), // an Ethernet header
+		asm.Add.Imm(asm.R4, headerLen),
 		asm.JGT.Reg(asm.R4, asm.R3, "drop"),
 		asm.LoadMem(asm.R5, asm.R2, 12, asm.Half),
 		asm.JNE.Imm(asm.R5, own, "drop"),
+	}
+}
+
+// bounceProgram sends each of the load's frames back into device ifindex until deadline, and drops
+// every frame after it, and every other frame at any time. The deadline is part of the program, so
+// that the loop ends whatever becomes of us.
+func bounceProgram(ifindex int, deadline rcu.Ktime) asm.Instructions {
+	return append(ownFrame(),
 		asm.FnKtimeGetNs.Call(),
 		asm.LoadImm(asm.R1, int64(deadline), asm.DWord),
 		asm.JGE.Reg(asm.R0, asm.R1, "drop"),
@@ -46,7 +52,7 @@ func bounceProgram(ifindex int, deadline rcu.Ktime) asm.Instructions {
 		asm.Return(),
 		asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("drop"),
 		asm.Return(),
-	}
+	)
 }
 
 // dropProgram drops every frame after reading the clock burn times, which stands for the work of a
@@ -62,15 +68,7 @@ func dropProgram(burn int) asm.Instructions {
 // consumeProgram gives the load's frames to the program in devmap, which runs once they have all been taken
 // from the ring, and drops every other frame.
 func consumeProgram(devmapFD int) asm.Instructions {
-	own := int32(binary.NativeEndian.Uint16([]byte{etherType >> 8, etherType & 0xff}))
-	return asm.Instructions{
-		asm.LoadMem(asm.R2, asm.R1, xdpData, asm.Word),
-		asm.LoadMem(asm.R3, asm.R1, xdpDataEnd, asm.Word),
-		asm.Mov.Reg(asm.R4, asm.R2),
-		asm.Add.Imm(asm.R4, 14), // an Ethernet header
-		asm.JGT.Reg(asm.R4, asm.R3, "drop"),
-		asm.LoadMem(asm.R5, asm.R2, 12, asm.Half),
-		asm.JNE.Imm(asm.R5, own, "drop"),
+	return append(ownFrame(),
 		asm.LoadMapPtr(asm.R1, devmapFD),
 		asm.Mov.Imm(asm.R2, 0),
 		asm.Mov.Imm(asm.R3, xdpDrop), // where the map has no device
@@ -78,7 +76,7 @@ func consumeProgram(devmapFD int) asm.Instructions {
 		asm.Return(),
 		asm.Mov.Imm(asm.R0, xdpDrop).WithSymbol("drop"),
 		asm.Return(),
-	}
+	)
 }
 
 // burnRounds bounds how often workProgram looks at the clock. The verifier follows every round, and gives up

@@ -18,14 +18,7 @@ import (
 // its own, until it goes on by itself: at once, unless the machine is busy, and far from every stall timeout.
 func TestLoads(t *testing.T) {
 	testenv.Need(t, testenv.Root)
-	f, err := machine.Read(machine.Source{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	test, spare, err := CPUs(experiment.LastCPU, f.Online)
-	if err != nil {
-		t.Skipf("%v", err)
-	}
+	test, spare := cpus(t)
 	const hold = 2 * time.Second
 	for _, tt := range []struct {
 		name     string
@@ -103,14 +96,7 @@ func received(t *testing.T, r *Running) uint64 {
 
 func TestStopBeforeTheDeadline(t *testing.T) {
 	testenv.Need(t, testenv.Root)
-	f, err := machine.Read(machine.Source{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	test, spare, err := CPUs(experiment.LastCPU, f.Online)
-	if err != nil {
-		t.Skipf("%v", err)
-	}
+	test, spare := cpus(t)
 	l := experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: 2 * time.Second}
 	r, err := Prepare(t.Context(), l, test, Options{Threaded: true, Isolate: true, Spare: spare})
 	if errors.Is(err, errors.ErrUnsupported) {

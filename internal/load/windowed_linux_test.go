@@ -10,18 +10,25 @@ import (
 	"github.com/napistall/napistall/internal/testenv"
 )
 
-// prepare sets a load up in namespaces of its own, and stops it when the test ends.
-func prepare(t *testing.T, l experiment.Load, threaded bool) *Running {
+// cpus returns the machine's last CPU, to test on, and one beside it.
+func cpus(t *testing.T) (test, spare int) {
 	t.Helper()
-	testenv.Need(t, testenv.Root)
 	f, err := machine.Read(machine.Source{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	test, spare, err := CPUs(experiment.LastCPU, f.Online)
+	test, spare, err = CPUs(experiment.LastCPU, f.Online)
 	if err != nil {
 		t.Skipf("%v", err)
 	}
+	return test, spare
+}
+
+// prepare sets a load up in namespaces of its own, and stops it when the test ends.
+func prepare(t *testing.T, l experiment.Load, threaded bool) *Running {
+	t.Helper()
+	testenv.Need(t, testenv.Root)
+	test, spare := cpus(t)
 	r, err := Prepare(t.Context(), l, test, Options{Threaded: threaded, Isolate: true, Spare: spare})
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skipf("%v", err)

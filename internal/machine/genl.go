@@ -16,6 +16,8 @@ const (
 	napiGROFlush   = 6
 	napiIRQSuspend = 7
 	napiThreaded   = 8
+
+	busyPollMode = 2 // a value of napiThreaded, after 6.18
 )
 
 // Attributes of ETHTOOL_MSG_COALESCE_GET's answer (include/uapi/linux/ethtool_netlink.h, 5.7).
@@ -99,7 +101,7 @@ func modeName(n int64) string {
 		return ModeSoftirq
 	case 1:
 		return ModeThreaded
-	case 2:
+	case busyPollMode:
 		return ModeBusyPoll
 	}
 	return fmt.Sprintf("mode %d", n)

@@ -12,26 +12,25 @@ import (
 
 const (
 	cmdNAPIGet     = 11 // NETDEV_CMD_NAPI_GET, 6.8
+	cmdNAPISet     = 14 // NETDEV_CMD_NAPI_SET, 6.13
 	cmdCoalesceGet = 19 // ETHTOOL_MSG_COALESCE_GET, 5.7
 	// ethtoolHeader is ETHTOOL_A_COALESCE_HEADER, and its attribute ETHTOOL_A_HEADER_DEV_INDEX.
 	ethtoolHeader = 1
 	headerIndex   = 1
 )
 
-// napis asks the netdev family for every instance in this network namespace: those of devices that are up
+// NAPIs asks the netdev family for every instance in the calling thread's network namespace: those of devices that are up
 // and registered. The kernel takes RTNL for it, or each device's lock, and the calling thread sleeps
-// without being killable until that is free.
-func napis() ([]NAPI, error) {
+// without being killable until that is free. The error matches errors.ErrUnsupported where the kernel has no such family.
+func NAPIs() ([]NAPI, error) {
 	family, err := netlink.GenlFamilyGet("netdev")
 	if err != nil {
 		return nil, fmt.Errorf("ask for the netdev family (6.8): %w", lackingFamily(err))
 	}
-	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	req.AddData(&nl.Genlmsg{Command: cmdNAPIGet, Version: 1})
 	// A dump that was interrupted by a change is still every instance that stayed.
-	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	messages, err := ask(family, unix.NLM_F_DUMP, cmdNAPIGet)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return nil, fmt.Errorf("ask for NAPI instances: %w", lackingFamily(err))
+		return nil, fmt.Errorf("ask for NAPI instances: %w", err)
 	}
 	var all []NAPI
 	for _, m := range messages {
@@ -44,11 +43,38 @@ func napis() ([]NAPI, error) {
 	return all, nil
 }
 
-// lackingFamily marks what a kernel says that has no such family or command.
+// SetBusyPoll has the instance id polled busily by its thread, which then never sleeps. The error matches
+// errors.ErrUnsupported on a kernel that can't: the mode came after 6.18.
+func SetBusyPoll(id int) error {
+	family, err := netlink.GenlFamilyGet("netdev")
+	if err != nil {
+		return fmt.Errorf("ask for the netdev family (6.8): %w", lackingFamily(err))
+	}
+	if _, err := ask(family, unix.NLM_F_ACK, cmdNAPISet,
+		nl.NewRtAttr(napiID, binary.NativeEndian.AppendUint32(nil, uint32(id))),
+		nl.NewRtAttr(napiThreaded, binary.NativeEndian.AppendUint32(nil, busyPollMode))); err != nil {
+		return fmt.Errorf("have NAPI %d polled busily by its thread (after 6.18): %w", id, err)
+	}
+	return nil
+}
+
+// ask sends command to family and returns the answers. An error is marked by lackingFamily.
+func ask(family *netlink.GenlFamily, flags int, command uint8, attributes ...*nl.RtAttr) ([][]byte, error) {
+	req := nl.NewNetlinkRequest(int(family.ID), flags)
+	req.AddData(&nl.Genlmsg{Command: command, Version: 1})
+	for _, a := range attributes {
+		req.AddData(a)
+	}
+	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	return messages, lackingFamily(err)
+}
+
+// lackingFamily marks what a kernel says that has no such family, command or value.
 func lackingFamily(err error) error {
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) ||
-		errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EAFNOSUPPORT) {
-		return fmt.Errorf("%w: %w", err, errors.ErrUnsupported)
+	for _, e := range []error{unix.ENOENT, unix.EOPNOTSUPP, unix.EINVAL, unix.ERANGE, unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: %w", err, errors.ErrUnsupported)
+		}
 	}
 	return err
 }
@@ -56,14 +82,11 @@ func lackingFamily(err error) error {
 // coalescing asks for the setting of the device with index. The kernel takes RTNL for it. A driver without any
 // is an error that matches errors.ErrUnsupported.
 func coalescing(family *netlink.GenlFamily, index int) (Coalescing, error) {
-	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	req.AddData(&nl.Genlmsg{Command: cmdCoalesceGet, Version: 1})
 	header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
 	header.AddRtAttr(headerIndex, binary.NativeEndian.AppendUint32(nil, uint32(index)))
-	req.AddData(header)
-	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	messages, err := ask(family, 0, cmdCoalesceGet, header)
 	if err != nil {
-		return Coalescing{}, lackingFamily(err)
+		return Coalescing{}, err
 	}
 	if len(messages) != 1 {
 		return Coalescing{}, fmt.Errorf("coalesce-get: %d answers; want 1", len(messages))
@@ -88,7 +111,7 @@ func driverName(device string) (name string, err error) {
 // askDevices adds what only questions under RTNL tell: instances first, then, for devices that poll in a
 // thread or have hardware, driver and coalescing. Emit gets each device as soon as it is whole.
 func askDevices(devices []Device, emit func(Device)) error {
-	all, err := napis()
+	all, err := NAPIs()
 	for i := range devices {
 		for _, n := range all {
 			if n.Index == devices[i].Index {
