@@ -51,10 +51,10 @@ type target struct {
 
 func (t *target) prepare(arm experiment.Arm) error {
 	var err error
-	if t.build, err = buildOf(arm); err != nil {
+	if t.tune, err = tunablesOf(arm); err != nil {
 		return err
 	}
-	if t.tune, err = tunablesOf(arm); err != nil {
+	if t.build, err = buildOf(arm); err != nil {
 		return err
 	}
 	if t.loop, err = loopOf(arm); err != nil {

@@ -32,9 +32,6 @@ const yieldPatch = "yield-on-exit.patch"
 
 // buildOf returns the first of arm's kernels that the model has under the preemption model that arm asks for.
 func buildOf(arm experiment.Arm) (build, error) {
-	if err := knownBoot(arm); err != nil {
-		return build{}, err
-	}
 	var all error
 	for _, spec := range append([]string{arm.Kernel}, arm.KernelElse...) {
 		b, err := parseKernel(spec, arm)
@@ -228,12 +225,7 @@ type tunables struct {
 	suppress           bool  // rcu_cpu_stall_suppress
 }
 
-// knownBoot refuses the kernel parameters that would change nothing here.
-func knownBoot(arm experiment.Arm) error {
-	_, err := tunablesOf(arm)
-	return err
-}
-
+// tunablesOf reads the kernel parameters of RCU, and refuses those that would change nothing here.
 func tunablesOf(arm experiment.Arm) (tunables, error) {
 	var t tunables
 	for _, p := range arm.Boot {
