@@ -25,6 +25,7 @@ repro: need-vm build
 # there it sees the shorter tests, as in check.
 test: need-vm need-test build lint
 	$(GO) test -timeout 20m ./internal/check
+	$(GO) test -run TestScripts/check_all ./cmd/napistall
 	$(GO) test -race -short ./internal/check
 	NAPISTALL_MUST=qemu-x86,qemu-arm,apt,root,dropbear $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
 			return os.WriteFile(filepath.Join(env.WorkDir, "bzImage"), bzImage("6.12.0 (a@b) #1 SMP Mon"), 0o644)
 		},
+		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"appears": appears,
@@ -64,6 +66,15 @@ func TestScripts(t *testing.T) {
 			"gone":    gone,
 		},
 	})
+}
+
+// condition knows [race], which holds in tests that were built with the race detector.
+func condition(cond string) (bool, error) {
+	if cond != "race" {
+		return false, fmt.Errorf("unknown condition %s", cond)
+	}
+	info, _ := debug.ReadBuildInfo() // a test's binary has one
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}), nil
 }
 
 // exits STATUS COMMAND... runs COMMAND, which must end with exit status STATUS.
