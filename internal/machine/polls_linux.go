@@ -3,10 +3,7 @@ package machine
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,17 +11,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
-)
-
-// pollCount is what the program keeps for each CPU and device.
-type pollCount struct{ Polls, Full, Packets uint64 }
-
-// Offsets in pollCount.
-const (
-	countPolls   = 0
-	countFull    = 8
-	countPackets = 16
-	countSize    = 24
 )
 
 const (
@@ -44,16 +30,13 @@ func tellPolls(emit func(Beat) error) error {
 	for next := start; ; next = next.Add(pollsEvery) {
 		time.Sleep(time.Until(next))
 		var name [deviceName]byte
-		var each []pollCount
+		var each []PollCount
 		took := time.Since(start)
 		for all := counts.Iterate(); all.Next(&name, &each); {
 			p := Polls{Device: string(name[:]), Took: took}
 			p.Device, _, _ = strings.Cut(p.Device, "\x00")
-			for _, c := range each {
-				p.Polls += c.Polls
-				p.Full += c.Full
-				p.Packets += c.Packets
-			}
+			sum := SumPolls(each)
+			p.Polls, p.Full, p.Packets = sum.Polls, sum.Full, sum.Packets
 			if err := emit(Beat{Polls: &p}); err != nil {
 				return err
 			}
@@ -71,22 +54,13 @@ func attachPolls() (counts *ebpf.Map, closing func(), err error) {
 	if runtime.GOARCH == "arm" {
 		return nil, nil, errNotHere
 	}
-	fields, err := pollFormat()
+	fields, err := NAPIPollFields()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, nil, fmt.Errorf("lift the limit on locked memory: %w", err)
-	}
-	counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "napi_polls", Type: ebpf.PerCPUHash, KeySize: deviceName, ValueSize: countSize, MaxEntries: maxCounted})
+	counts, program, err := loadPolls(fields)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the count of polls: %w", err)
-	}
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "napi_polls", Type: ebpf.TracePoint, License: "Dual MIT/GPL", Instructions: pollProgram(fields, counts.FD()),
-	})
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("load the count of polls: %w", err), counts.Close())
+		return nil, nil, err
 	}
 	l, err := link.Tracepoint("napi", "napi_poll", program, nil)
 	if err != nil {
@@ -95,39 +69,28 @@ func attachPolls() (counts *ebpf.Map, closing func(), err error) {
 	return counts, func() { _ = errors.Join(l.Close(), program.Close(), counts.Close()) }, nil // the process ends with it
 }
 
-// pollFields are where the program finds what it reads of the tracepoint.
-type pollFields struct{ name, work, budget int }
-
-var formatField = regexp.MustCompile(`field:[^;]*\b(dev_name|work|budget);\s*offset:(\d{1,3});\s*size:4;`)
-
-func pollFormat() (pollFields, error) {
-	for _, root := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		if b, err := os.ReadFile(root + "/events/napi/napi_poll/format"); err == nil {
-			return parsePollFormat(string(b))
-		}
+// loadPolls loads the program that counts, without attaching it.
+func loadPolls(fields PollFields) (counts *ebpf.Map, program *ebpf.Program, err error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, nil, fmt.Errorf("lift the limit on locked memory: %w", err)
 	}
-	return pollFields{}, errors.New("the tracepoint napi:napi_poll is not there (CONFIG_EVENT_TRACING, tracefs mounted, root)")
-}
-
-func parsePollFormat(text string) (pollFields, error) {
-	at := map[string]int{}
-	for _, m := range formatField.FindAllStringSubmatch(text, -1) {
-		n, err := strconv.Atoi(m[2])
-		if err != nil {
-			return pollFields{}, fmt.Errorf("tracepoint napi:napi_poll: %w", err)
-		}
-		at[m[1]] = n
+	counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "napi_polls", Type: ebpf.PerCPUHash, KeySize: deviceName, ValueSize: PollCountSize, MaxEntries: maxCounted})
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the count of polls: %w", err)
 	}
-	if len(at) != 3 {
-		return pollFields{}, errors.New("tracepoint napi:napi_poll: no dev_name, work and budget of 4 bytes")
+	program, err = ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "napi_polls", Type: ebpf.TracePoint, License: "Dual MIT/GPL", Instructions: pollProgram(fields, counts.FD()),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("load the count of polls: %w", err), counts.Close())
 	}
-	return pollFields{at["dev_name"], at["work"], at["budget"]}, nil
+	return counts, program, nil
 }
 
 // pollProgram adds one poll to its device's count, and makes that first where it is new.
-func pollProgram(f pollFields, mapFD int) asm.Instructions {
+func pollProgram(f PollFields, mapFD int) asm.Instructions {
 	const name = -deviceName
-	const zero = name - countSize
+	const zero = name - PollCountSize
 	var p asm.Instructions
 	p = append(p, asm.Mov.Reg(asm.R6, asm.R1), asm.Mov.Imm(asm.R4, 0))
 	for at := int16(zero); at < 0; at += 8 {
@@ -144,7 +107,7 @@ func pollProgram(f pollFields, mapFD int) asm.Instructions {
 	}
 	p = append(p,
 		// The name is in the record's dynamic part: the low half of the field is its place.
-		asm.LoadMem(asm.R3, asm.R6, int16(f.name), asm.Word),
+		asm.LoadMem(asm.R3, asm.R6, int16(f.Name), asm.Word),
 		asm.And.Imm(asm.R3, 0xffff),
 		asm.Add.Reg(asm.R3, asm.R6),
 		asm.Mov.Reg(asm.R1, asm.R10),
@@ -161,22 +124,8 @@ func pollProgram(f pollFields, mapFD int) asm.Instructions {
 		asm.Mov.Imm(asm.R4, 1), // BPF_NOEXIST
 		asm.FnMapUpdateElem.Call())
 	p = append(p, lookup("count")...)
-	return append(p,
-		asm.Ja.Label("out"),
-		// Nothing else on this CPU writes the element: a poll runs with softirqs off.
-		asm.LoadMem(asm.R7, asm.R6, int16(f.work), asm.Word).WithSymbol("count"),
-		asm.LoadMem(asm.R8, asm.R6, int16(f.budget), asm.Word),
-		asm.LoadMem(asm.R1, asm.R0, countPolls, asm.DWord),
-		asm.Add.Imm(asm.R1, 1),
-		asm.StoreMem(asm.R0, countPolls, asm.R1, asm.DWord),
-		asm.LoadMem(asm.R1, asm.R0, countPackets, asm.DWord),
-		asm.Add.Reg(asm.R1, asm.R7),
-		asm.StoreMem(asm.R0, countPackets, asm.R1, asm.DWord),
-		asm.JLT.Reg(asm.R7, asm.R8, "out"),
-		asm.LoadMem(asm.R1, asm.R0, countFull, asm.DWord),
-		asm.Add.Imm(asm.R1, 1),
-		asm.StoreMem(asm.R0, countFull, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
-		asm.Return(),
-	)
+	p = append(p, asm.Ja.Label("out"))
+	count := f.Count()
+	count[0] = count[0].WithSymbol("count")
+	return append(p, count...)
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"errors"
 	"testing"
 )
 
@@ -46,45 +45,6 @@ func FuzzSoftnet(f *testing.F) {
 		}
 		if n, err := interruptsOn(text, 0); err != nil && n != 0 {
 			t.Errorf("%d with %v", n, err)
-		}
-	})
-}
-
-// The format of 6.12 on x86_64.
-const napiFormat = `name: napi_poll
-ID: 100
-format:
-	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
-	field:int common_pid;	offset:4;	size:4;	signed:1;
-
-	field:struct napi_struct * napi;	offset:8;	size:8;	signed:0;
-	field:__data_loc char[] dev_name;	offset:16;	size:4;	signed:0;
-	field:int work;	offset:20;	size:4;	signed:1;
-	field:int budget;	offset:24;	size:4;	signed:1;
-
-print fmt: "napi poll on napi struct %p"
-`
-
-func TestPollFormat(t *testing.T) {
-	got, err := pollFormat(napiFormat)
-	if want := (pollFields{devName: 16, work: 20, budget: 24}); err != nil || got != want {
-		t.Errorf("pollFormat = %+v, %v; want %+v", got, err, want)
-	}
-	_, err = pollFormat("field:int work;	offset:20;	size:4;	signed:1;\n") // before 4.6 there was no work
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("pollFormat without the fields: %v; want errors.ErrUnsupported", err)
-	}
-	if _, err := pollFormat("field:int x;	offset:99999;	size:4;\n"); err == nil {
-		t.Error("pollFormat of an offset outside of a page: no error")
-	}
-}
-
-func FuzzPollFormat(f *testing.F) {
-	f.Add(napiFormat)
-	f.Fuzz(func(t *testing.T, text string) {
-		p, err := pollFormat(text)
-		if err == nil && (p.devName >= 4096 || p.work >= 4096 || p.budget >= 4096) {
-			t.Errorf("pollFormat(%q) = %+v", text, p)
 		}
 	})
 }

@@ -3,12 +3,13 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/napistall/napistall/internal/machine"
 )
 
 // polls counts a device's polls at the tracepoint napi:napi_poll, from when it was made.
@@ -21,11 +22,7 @@ type polls struct {
 // newPolls attaches the count for device, in whichever network namespace. The error matches
 // errors.ErrUnsupported where the kernel has no tracepoints for BPF (CONFIG_BPF_EVENTS).
 func newPolls(device string) (*polls, error) {
-	format, err := pollFormatText()
-	if err != nil {
-		return nil, err
-	}
-	fields, err := pollFormat(format)
+	fields, err := machine.NAPIPollFields()
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +38,12 @@ func newPolls(device string) (*polls, error) {
 }
 
 // loadPolls loads the program that counts, without attaching it.
-func loadPolls(device string, fields pollFields) (p *polls, err error) {
+func loadPolls(device string, fields machine.PollFields) (p *polls, err error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
 	}
 	p = &polls{}
-	p.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "polls", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: countsSize, MaxEntries: 1})
+	p.counts, err = ebpf.NewMap(&ebpf.MapSpec{Name: "polls", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: machine.PollCountSize, MaxEntries: 1})
 	if err != nil {
 		return nil, fmt.Errorf("make the count of polls: %w", lacking(err))
 	}
@@ -68,28 +65,13 @@ func lacking(err error) error {
 	return err
 }
 
-func pollFormatText() (string, error) {
-	for _, root := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		if b, err := os.ReadFile(root + "/events/napi/napi_poll/format"); err == nil {
-			return string(b), nil
-		}
-	}
-	return "", fmt.Errorf("the tracepoint napi:napi_poll is not there (CONFIG_EVENT_TRACING, tracefs mounted): %w", errors.ErrUnsupported)
-}
-
 // read adds up what the CPUs have counted.
-func (p *polls) read() (counts, error) {
-	var each []counts
+func (p *polls) read() (machine.PollCount, error) {
+	var each []machine.PollCount
 	if err := p.counts.Lookup(uint32(0), &each); err != nil {
-		return counts{}, fmt.Errorf("read the count of polls: %w", err)
+		return machine.PollCount{}, fmt.Errorf("read the count of polls: %w", err)
 	}
-	var sum counts
-	for _, c := range each {
-		sum.Polls += c.Polls
-		sum.Full += c.Full
-		sum.Packets += c.Packets
-	}
-	return sum, nil
+	return machine.SumPolls(each), nil
 }
 
 // close detaches the count. It waits for grace periods.
