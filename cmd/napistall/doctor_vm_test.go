@@ -47,8 +47,11 @@ type doctorRun struct {
 	stderr string
 }
 
-// boot runs doctorguest in a guest and returns what the programs there did, and the console.
-func (g doctorGuest) boot(t *testing.T) (map[string]doctorRun, string) {
+// boot runs doctorguest in a guest and returns what the programs there did, the console, and whether times mean
+// anything. What doctor asks of a kernel, to count its polls, makes that kernel patch its own code while the loop runs
+// through it, 10,000 times a second: just what TCG with a thread for each CPU gets wrong before QEMU 8.1 (see
+// internal/backend/qemu). A guest that died of it has one thread in the next try, where no two CPUs run at once.
+func (g doctorGuest) boot(t *testing.T) (runs map[string]doctorRun, console string, timed bool) {
 	t.Helper()
 	testenv.Need(t, g.need, testenv.Apt, testenv.Go)
 	store, err := newStore("", false)
@@ -65,24 +68,27 @@ func (g doctorGuest) boot(t *testing.T) (map[string]doctorRun, string) {
 	}
 	initrd := filepath.Join(t.TempDir(), "initrd")
 	g.initramfs(t, img, initrd)
-	var console []byte
+	var text []byte
+	threads := "multi"
 	if err := backendtest.Retry(t, func() (err error) {
-		console, err = g.run(t, img.Path, initrd)
+		if text, err = g.run(t, img.Path, initrd, threads); err != nil {
+			threads = "single"
+		}
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	runs := readRuns(t, string(console))
-	if !bytes.Contains(console, []byte("@@ over")) || bytes.Contains(console, []byte("@@ failed")) {
-		t.Fatalf("the guest did not come to its end:\n%s", console)
+	runs = readRuns(t, string(text))
+	if !bytes.Contains(text, []byte("@@ over")) || bytes.Contains(text, []byte("@@ failed")) {
+		t.Fatalf("the guest did not come to its end:\n%s", text)
 	}
-	return runs, string(console)
+	return runs, string(text), threads == "multi"
 }
 
-// run boots the guest once and returns its console.
-func (g doctorGuest) run(t *testing.T, kernel, initrd string) ([]byte, error) {
+// run boots the guest once, its CPUs run as -accel's threads says, and returns its console.
+func (g doctorGuest) run(t *testing.T, kernel, initrd, threads string) ([]byte, error) {
 	t.Helper()
-	args := append(slices.Clone(g.qemu[1:]), "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
+	args := append(slices.Clone(g.qemu[1:]), "-accel", "tcg,thread="+threads, "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
 		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd, "-append", g.append+" quiet panic=1")
 	cmd := exec.CommandContext(t.Context(), g.qemu[0], args...)
 	for _, dir := range filepath.SplitList(os.Getenv(realPath)) { // the scripts play a QEMU of their own
@@ -190,7 +196,7 @@ func TestDoctorInGuests(t *testing.T) {
 		{"lazy", amd64Guest("lazy"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			runs, console := tt.guest.boot(t)
+			runs, console, timed := tt.guest.boot(t)
 			if dir := os.Getenv("DOCTOR_KEEP"); dir != "" {
 				keepRuns(t, filepath.Join(dir, tt.name), runs, console)
 			}
@@ -207,7 +213,9 @@ func TestDoctorInGuests(t *testing.T) {
 				}
 				t.Logf("%s: %s, %v", name, strings.SplitN(r.out, "\n", 2)[0], r.took)
 			}
-			checkTimes(t, runs, console, tt.name == "armhf")
+			if timed {
+				checkTimes(t, runs, console, tt.name == "armhf")
+			}
 			if first := `"verdict": "not exposed"`; !strings.Contains(runs["plain"].out, first) {
 				t.Errorf("plain: want %s\n%s%s", first, runs["plain"].out, runs["plain"].stderr)
 			}
