@@ -27,7 +27,7 @@ test: need-vm need-test build lint
 	$(GO) test -timeout 20m ./internal/check
 	$(GO) test -run TestScripts/check_all ./cmd/napistall
 	$(GO) test -race -short ./internal/check
-	NAPISTALL_MUST=qemu-x86,qemu-arm,apt,root,dropbear $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
+	NAPISTALL_MUST=qemu-x86,qemu-arm,apt,root,dropbear,chromium $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
 
 check: agents lint
 	$(GO) test -race -short ./...
@@ -73,10 +73,10 @@ man: build
 need-vm:
 	@scripts/need qemu-system-x86_64=qemu-system-x86 qemu-system-arm=qemu-system-arm
 
-# The race detector needs a C compiler; the tests over ssh, a server to log in to, which listens in a namespace of
+# The race detector needs a C compiler; the tests of the HTML report, a browser; those over ssh, a server to log in to, which listens in a namespace of
 # its own and starts nothing at boot.
 need-test:
-	@scripts/need gcc=gcc ssh=openssh-client dropbearkey=dropbear-bin busybox=busybox
+	@scripts/need gcc=gcc ssh=openssh-client dropbearkey=dropbear-bin busybox=busybox chromium=chromium
 
 clean:
 	rm -rf bin $(AGENTS)/*.gz

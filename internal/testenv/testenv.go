@@ -21,6 +21,7 @@ const (
 	Apt       = "apt"        // apt-get, with a mirror that answers
 	Root      = "root"       // uid 0 on Linux, to load BPF and make network devices
 	Go        = "go"         // the go command, to build a guest's program
+	Chromium  = "chromium"   // a browser without a screen, for the HTML report
 )
 
 // Must is the environment variable that lists what has to be there, with commas between; "all" lists
@@ -63,6 +64,8 @@ func missing(what string) string {
 		return command("apt-get")
 	case Go:
 		return command("go")
+	case Chromium:
+		return command("chromium")
 	case Root:
 		if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 			return "not root on Linux"
