@@ -65,12 +65,6 @@ type Arm struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// A Config is what a kernel built from a tree should be configured with.
-type Config struct {
-	Preempt rcu.Preemption `json:"preempt,omitempty"`
-	HZ      int            `json:"hz,omitempty"`
-}
-
 // A LoadKind names a way to keep a NAPI busy.
 type LoadKind string
 

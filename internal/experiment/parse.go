@@ -82,11 +82,6 @@ type armText struct {
 	duration            opt[time.Duration]
 }
 
-type configText struct {
-	preempt opt[rcu.Preemption]
-	hz      opt[int]
-}
-
 type probeText struct {
 	op, device opt[string]
 	every      opt[time.Duration]
@@ -156,24 +151,6 @@ func (s *source) probe(v value, p *probeText) {
 	})
 }
 
-func (s *source) config(v value, c *configText) {
-	s.mapping(v, "config", []field{
-		{"preempt", func(v value) { c.preempt = s.preemption(v) }},
-		{"hz", func(v value) { c.hz = s.hz(v) }},
-	})
-}
-
-// hz reads one of the tick rates that some architecture offers (kernel/Kconfig.hz, arch/arm, arch/mips).
-func (s *source) hz(v value) opt[int] {
-	n := s.count(v, 24, 1024)
-	switch n.v {
-	case 0, 24, 48, 100, 128, 200, 250, 256, 300, 500, 1000, 1024:
-	default:
-		s.mistake(n.at, "want 100, 250, 300 or 1000; also 24, 48, 128, 256, 1024 on mips, 200 and 500 on arm", "no kernel ticks at hz %d", n.v)
-	}
-	return n
-}
-
 func (s *source) vcpus(v value) opt[int] {
 	n := s.count(v, 1, maxVCPUs)
 	if n.set && n.v < 2 {
@@ -241,12 +218,6 @@ func validName(n string) bool {
 	return strings.Trim(n, "abcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// The prefixes of kernel specs. Those built from source are the ones that config: and patch: can change.
-const (
-	treeKernel   = "tree:"
-	sourceKernel = "debian-source:"
-)
-
 // kernel reads a kernel spec as far as its kind. What stands behind the colon is kimage's to judge.
 func (s *source) kernel(v value) opt[string] {
 	const want = "want debian:SUITE/ARCH/FLAVOUR/RELEASE, deb:FILE, file:IMAGE, host, tree:DIR, debian-source:SUITE/PACKAGE or model:GENERATION/ARCH"
@@ -270,10 +241,6 @@ func (s *source) kernel(v value) opt[string] {
 		s.mistake(t.at, want, "kernel %s names nothing", clip(t.v))
 	}
 	return t
-}
-
-func isBuilt(kernel string) bool {
-	return strings.HasPrefix(kernel, treeKernel) || strings.HasPrefix(kernel, sourceKernel)
 }
 
 // patchName reads the name of a patch.

@@ -136,8 +136,7 @@ func (a armText) over(base armText) armText {
 	a.kernel = a.kernel.or(base.kernel)
 	a.patch = a.patch.or(base.patch)
 	a.boot = a.boot.or(base.boot)
-	a.config.preempt = a.config.preempt.or(base.config.preempt)
-	a.config.hz = a.config.hz.or(base.config.hz)
+	a.config = a.config.over(base.config)
 	a.vcpus = a.vcpus.or(base.vcpus)
 	a.memory = a.memory.or(base.memory)
 	a.preempt = a.preempt.or(base.preempt)
@@ -182,7 +181,7 @@ func (p probeText) over(base probeText) probeText {
 func (s *source) arm(a armText) Arm {
 	arm := Arm{
 		Name: a.name.v, Patch: slices.Clone(a.patch.v), Boot: slices.Clone(a.boot.v), Memory: a.memory.v,
-		Config:       Config{Preempt: a.config.preempt.v, HZ: a.config.hz.v},
+		Config:       a.config.config(),
 		VCPUs:        a.vcpus.or(opt[int]{v: defaultVCPUs}).v,
 		Preempt:      a.preempt.or(a.config.preempt).v,
 		Threaded:     a.threaded.or(opt[bool]{v: true}).v,
@@ -238,24 +237,9 @@ func (s *source) checkKernel(a armText, arm Arm) {
 		s.mistake(a.kernel.at, "want one kernel, or several in the order of preference", "arm %s has no kernel", arm.Name)
 		return
 	}
-	const why = "only a kernel that is built here takes it: tree:DIR or debian-source:SUITE/PACKAGE"
 	for _, k := range a.kernel.v {
-		if isBuilt(k) {
-			continue
-		}
-		if IsModel(k) {
-			if a.patch.set {
-				s.mistake(a.patch.at, "the simulator's patches are the variants of loop:", "arm %s: patch with %s", arm.Name, clip(k))
-			}
-			continue
-		}
-		switch {
-		case a.patch.set:
-			s.mistake(a.patch.at, why, "arm %s: patch with the ready-made kernel %s", arm.Name, clip(k))
-		case a.config.preempt.set:
-			s.mistake(a.config.preempt.at, why, "arm %s: config with the ready-made kernel %s", arm.Name, clip(k))
-		case a.config.hz.set:
-			s.mistake(a.config.hz.at, why, "arm %s: config with the ready-made kernel %s", arm.Name, clip(k))
+		if !isBuilt(k) {
+			s.checkBuild(a, arm.Name, k)
 		}
 	}
 }
