@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,36 +13,81 @@ import (
 	"github.com/napistall/napistall/internal/rundir"
 )
 
+// A reportCommand holds report's flags.
+type reportCommand struct {
+	format, out string
+	long        bool
+}
+
+// A reportFormat is one way to write a run that was read from dir.
+type reportFormat struct {
+	name, about string
+	write       func(w io.Writer, dir *rundir.Dir, r report.Run) error
+}
+
+// formats are what --format names.
+func (c reportCommand) formats() []reportFormat {
+	plain := func(write func(io.Writer, report.Run) error) func(io.Writer, *rundir.Dir, report.Run) error {
+		return func(w io.Writer, _ *rundir.Dir, r report.Run) error { return write(w, r) }
+	}
+	return []reportFormat{
+		{"text", "the table and the verdict, for a terminal", plain(func(w io.Writer, r report.Run) error { return report.Text(w, r, c.text()) })},
+		{"mail", "plain text under 72 columns, for a kernel mailing list", plain(report.Mail)},
+		{"json", "one document with everything", plain(report.JSON)},
+		{"csv", "a row for each sample", plain(report.CSV)},
+	}
+}
+
+// text says how text is written: as wide as the terminal that it goes to.
+func (c reportCommand) text() report.Options {
+	o := report.Options{Long: c.long}
+	if c.out == "" {
+		o.Width = textWidth(os.Stdout)
+	}
+	return o
+}
+
 func newReport() *cobra.Command {
-	var format string
-	var long bool
+	var c reportCommand
 	cmd := &cobra.Command{
 		Use:   "report RUN",
 		Short: "Print a finished or interrupted run again",
-		Long: `Print the run in the directory RUN: as the table (text; --long for all of it), as one JSON document, as
-CSV with a row for each sample, or as plain text under 72 columns for a kernel mailing list (mail).`,
-		Args: usageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return printReport(cmd, args[0], format, long)
+		Args:  usageArgs(cobra.ExactArgs(1)),
+		RunE:  func(cmd *cobra.Command, args []string) error { return c.run(cmd.OutOrStdout(), args[0]) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text, json, csv or mail")
-	cmd.Flags().BoolVar(&long, "long", false, "print the long form of the text")
+	cmd.Long = "Print the run in the directory RUN in one of these formats, which docs/formats.md describes:\n"
+	var names []string
+	for _, f := range c.formats() {
+		cmd.Long += "\n  " + f.name + strings.Repeat(" ", 7-len(f.name)) + f.about
+		names = append(names, f.name)
+	}
+	cmd.Flags().StringVar(&c.format, "format", "text", listWords(names))
+	cmd.Flags().BoolVar(&c.long, "long", false, "print the long form of the text")
+	cmd.Flags().StringVarP(&c.out, "output", "o", "", "write to `FILE`, which is only there, or replaced, once it is whole")
 	return cmd
 }
 
-func printReport(cmd *cobra.Command, path, format string, long bool) error {
-	w := cmd.OutOrStdout()
-	write := map[string]func(report.Run) error{
-		"text": func(r report.Run) error {
-			return report.Text(w, r, report.Options{Long: long, Width: textWidth(os.Stdout)})
-		},
-		"json": func(r report.Run) error { return report.JSON(w, r) },
-		"csv":  func(r report.Run) error { return report.CSV(w, r) },
-		"mail": func(r report.Run) error { return report.Mail(w, r) },
-	}[format]
-	if write == nil {
-		return usagef("--format %s: want text, json, csv or mail", format)
+// listWords makes "a, b or c" of a list.
+func listWords(list []string) string {
+	n := len(list) - 1
+	return strings.Join(list[:n], ", ") + " or " + list[n]
+}
+
+func (c reportCommand) run(stdout io.Writer, path string) error {
+	formats := c.formats()
+	i := slices.IndexFunc(formats, func(f reportFormat) bool { return f.name == c.format })
+	if i < 0 {
+		var names []string
+		for _, f := range formats {
+			names = append(names, f.name)
+		}
+		return usagef("--format %q: want %s", c.format, listWords(names))
+	}
+	if c.long && c.format != "text" {
+		return usagef("--long goes with --format text")
 	}
 	dir, err := rundir.Open(path)
 	if err != nil {
@@ -48,7 +96,7 @@ func printReport(cmd *cobra.Command, path, format string, long bool) error {
 	run := loadRun(dir)
 	warnOf(dir)
 	run.Interrupted = dir.Ending().State != rundir.Complete
-	return write(run)
+	return writeOutput(c.out, stdout, func(w io.Writer) error { return formats[i].write(w, dir, run) })
 }
 
 // warnOf says what of a run can't be used.
