@@ -2,15 +2,18 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +24,8 @@ import (
 // A journal lists the changes to a live machine that don't vanish with our process, so that whoever
 // comes after it can undo them: the process that waits for it, or the next agent on this machine. It is a
 // file that is there only while something is changed, locked while its process lives, and lost with the
-// changes themselves when the machine is switched off. It is not for concurrent use.
+// changes themselves when the machine is switched off. A change that could not be undone stays in it, for the next
+// one to try again and to name. It is not for concurrent use.
 type journal struct {
 	dir     string
 	file    *os.File
@@ -75,15 +79,44 @@ func (j *journal) note(c change) error {
 	return nil
 }
 
-// undo undoes all changes, the newest first, and removes the file.
+// undo undoes all changes, the newest first, and removes the file, or leaves one that lists what could not be
+// undone.
 func (j *journal) undo() error {
 	if j.file == nil {
 		return nil
 	}
-	_, err := undo(j.changes)
-	err = errors.Join(err, os.Remove(j.file.Name()), j.file.Close())
+	_, left, err := undo(j.changes)
+	if err = errors.Join(err, replace(j.file.Name(), left), j.file.Close()); err != nil {
+		err = fmt.Errorf("undo what the trial has changed: %w", err)
+	}
 	j.file, j.changes = nil, nil
 	return err
+}
+
+// replace removes the journal called name and leaves one of the changes left in its place, if there are any. That
+// is a new file, there before the old one goes: a process that is killed in between leaves both, and what is
+// undone already is not done twice (see change.undo).
+func replace(name string, left []change) error {
+	if len(left) > 0 {
+		rest := &journal{dir: filepath.Dir(name)}
+		for _, c := range left {
+			if err := rest.note(c); err != nil { // the old one stays
+				return errors.Join(err, rest.drop())
+			}
+		}
+		if err := rest.file.Close(); err != nil {
+			return fmt.Errorf("note what is to be undone: %w", err)
+		}
+	}
+	return os.Remove(name)
+}
+
+// drop removes a journal that was not finished.
+func (j *journal) drop() error {
+	if j.file == nil {
+		return nil
+	}
+	return errors.Join(os.Remove(j.file.Name()), j.file.Close())
 }
 
 // Sweep waits until no trial runs on this machine, or one that was killed is really gone, undoes what
@@ -108,13 +141,14 @@ func sweep(dir string) (undone []string, err error) {
 		done, err := sweepOne(name)
 		undone = append(undone, done...)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("undo what %s lists: %w", name, err))
+			errs = append(errs, fmt.Errorf("undo what a run before this one has left, by %s/%s*: %w", dir, journalName, err))
 		}
 	}
 	return undone, errors.Join(errs...)
 }
 
-// sweepOne undoes the journal called name, unless its process lives.
+// sweepOne undoes the journal called name, unless its process lives. One with a line that can't be read stays as it
+// is, for whoever can.
 func sweepOne(name string) (undone []string, err error) {
 	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,41 +175,76 @@ func sweepOne(name string) (undone []string, err error) {
 		return nil, nil // somebody else has undone it just now
 	}
 	if st.Uid != 0 || st.Mode&(unix.S_IFMT|0o077) != unix.S_IFREG || st.Nlink != 1 {
-		return nil, fmt.Errorf("it is not root's alone: left as it is")
+		return nil, fmt.Errorf("%s is not root's alone, and was left as it is: remove it if it is none of napistall's", name)
 	}
 	changes, err := readChanges(f)
-	undone, undoErr := undo(changes)
-	return undone, errors.Join(err, undoErr, os.Remove(name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove the file once what it lists is as it should be", name, err)
+	}
+	undone, left, err := undo(changes)
+	return undone, errors.Join(err, replace(name, left))
 }
 
 // readChanges reads a journal. A last line that was cut is of a change that was not made.
-func readChanges(f *os.File) ([]change, error) {
+func readChanges(r io.Reader) ([]change, error) {
 	var changes []change
-	in := bufio.NewReader(f)
-	for {
+	in := bufio.NewReader(r)
+	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			return changes, nil
+		}
+		if err != nil {
+			return nil, err
 		}
 		var c change
 		if err := json.Unmarshal(line, &c); err != nil {
-			return changes, err
+			return nil, fmt.Errorf("line %d is no change: %w", n, err)
+		}
+		if c.Knob == nil && c.Affinity == nil && c.Coalesce == nil && len(c.Modules) == 0 {
+			return nil, fmt.Errorf("line %d is a change that this napistall does not know: %s", n, bytes.TrimSpace(line))
 		}
 		changes = append(changes, c)
 	}
 }
 
-// undo undoes changes, the newest first.
-func undo(changes []change) (undone []string, err error) {
+// undo undoes changes, the newest first. It says what it has undone, and returns the changes that it could not, in
+// their order, with an error that says how to do it by hand.
+func undo(changes []change) (undone []string, left []change, err error) {
 	var errs []error
 	for _, c := range slices.Backward(changes) {
 		what, err := c.undo()
 		if what != "" {
 			undone = append(undone, what)
 		}
-		errs = append(errs, err)
+		if err != nil {
+			left = append(left, c)
+			errs = append(errs, fmt.Errorf("%w; it will be tried again before the next trial; by hand: %s", err, c.byHand()))
+		}
 	}
-	return undone, errors.Join(errs...)
+	slices.Reverse(left)
+	return undone, left, errors.Join(errs...)
+}
+
+// byHand is the command that undoes c.
+func (c change) byHand() string {
+	switch {
+	case c.Knob != nil:
+		return fmt.Sprintf("echo %s > %s", c.Knob.Old, c.Knob.Path)
+	case c.Affinity != nil:
+		cpus := make([]string, len(c.Affinity.Old))
+		for i, n := range c.Affinity.Old {
+			cpus[i] = strconv.Itoa(n)
+		}
+		return fmt.Sprintf("taskset -pc %s %d", strings.Join(cpus, ","), c.Affinity.PID)
+	case c.Coalesce != nil:
+		adaptive := "off"
+		if c.Coalesce.Adaptive != 0 {
+			adaptive = "on"
+		}
+		return fmt.Sprintf("ethtool -C %s adaptive-rx %s rx-usecs %d", c.Coalesce.Device, adaptive, c.Coalesce.Old)
+	}
+	return "rmmod " + strings.Join(c.Modules, " ")
 }
 
 // undo undoes c where it is still in force: what somebody else has changed since is theirs. It says what it

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -110,7 +111,8 @@ func TestSweepTrustsOnlyRootsFiles(t *testing.T) {
 		"writable":  func(p string) error { return os.Chmod(p, 0o666) },
 		"foreign":   func(p string) error { return os.Chown(p, 65534, 65534) },
 		"linked":    func(p string) error { return os.Link(p, filepath.Join(dir, "other")) },
-		"no change": func(p string) error { return os.WriteFile(p, []byte("garbage\n"), 0o600) },
+		"no change": func(p string) error { return os.WriteFile(p, append(line, []byte("\ngarbage\n")...), 0o600) },
+		"unknown":   func(p string) error { return os.WriteFile(p, []byte(`{"tune":{"Old":"x"}}`+"\n"), 0o600) },
 		"no knob": func(p string) error {
 			return os.WriteFile(p, []byte(`{"knob":{"Path":"/sys/../etc/hostname","Old":"x","New":"y"}}`+"\n"), 0o600)
 		},
@@ -125,7 +127,12 @@ func TestSweepTrustsOnlyRootsFiles(t *testing.T) {
 		if undone, err := sweep(dir); err == nil || len(undone) > 0 || comm(t) != old {
 			t.Errorf("%s: sweep = %q, %v, now %q; want an error", name, undone, err, comm(t))
 		}
-		_, _ = os.Remove(path), os.Remove(filepath.Join(dir, "other")) // whichever is left
+		if left, err := os.ReadDir(dir); err != nil || len(left) == 0 {
+			t.Errorf("%s: the file has gone, %v", name, err)
+		}
+		for _, left := range journals(t, dir) {
+			_, _ = os.Remove(left), os.Remove(filepath.Join(dir, "other")) // whichever is left
+		}
 	}
 	link := filepath.Join(dir, journalName+"2")
 	if err := os.Symlink("/etc/hostname", link); err != nil {
@@ -133,6 +140,94 @@ func TestSweepTrustsOnlyRootsFiles(t *testing.T) {
 	}
 	if _, err := sweep(dir); err == nil {
 		t.Error("a symbolic link was followed")
+	}
+}
+
+func journals(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, journalName+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// stubborn is a knob of this process alone, which the kernel won't give the value that it is to get back: 9999 is
+// beyond what it may be (OOM_SCORE_ADJ_MAX).
+func stubborn(t *testing.T) knob {
+	t.Helper()
+	k := knob{Path: "/proc/self/oom_score_adj", Old: "9999"}
+	b, err := os.ReadFile(k.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.New = strings.TrimSpace(string(b))
+	return k
+}
+
+// What can't be undone stays in a journal, alone, and is named with what to do by hand, until it is undone, by hand or
+// by the next that tries.
+func TestJournalKeepsWhatItCouldNotUndo(t *testing.T) {
+	testenv.Need(t, testenv.Root)
+	for who, undo := range map[string]func(*journal) error{
+		"the trial": (*journal).undo,
+		"the next": func(j *journal) error {
+			if err := j.file.Close(); err != nil {
+				return err
+			}
+			_, err := sweep(j.dir)
+			return err
+		},
+	} {
+		dir, old, bad := t.TempDir(), comm(t), stubborn(t)
+		j := &journal{dir: dir}
+		if err := errors.Join(j.set(ownKnob, "one"), j.note(change{Knob: &bad}), j.set(ownKnob, "two")); err != nil {
+			t.Fatal(err)
+		}
+		first := j.file.Name()
+		err := undo(j)
+		if err == nil || !strings.Contains(err.Error(), "by hand: echo 9999 > /proc/self/oom_score_adj") || comm(t) != old {
+			t.Errorf("%s: undo: %v, now %q; want the knob named, and %q", who, err, comm(t), old)
+		}
+		for range 2 { // it stays so however often it is tried
+			left := journals(t, dir)
+			if len(left) != 1 || left[0] == first {
+				t.Fatalf("%s: journals %q; want a new one", who, left)
+			}
+			b, err := os.ReadFile(left[0])
+			if err != nil || strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), bad.Path) {
+				t.Errorf("%s: the journal is %q, %v; want the knob alone", who, b, err)
+			}
+			if undone, err := sweep(dir); err == nil || len(undone) > 0 || !strings.Contains(err.Error(), bad.Path) {
+				t.Errorf("%s: sweep = %q, %v; want the knob named once more", who, undone, err)
+			}
+		}
+		if _, err := machine.Write(bad.Path, "3"); err != nil { // somebody has put it right
+			t.Fatal(err)
+		}
+		if undone, err := sweep(dir); err != nil || len(undone) > 0 {
+			t.Errorf("%s: sweep = %q, %v; want silence", who, undone, err)
+		}
+		empty(t, dir)
+		if _, err := machine.Write(bad.Path, bad.New); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestByHand(t *testing.T) {
+	for _, tt := range []struct {
+		c    change
+		want string
+	}{
+		{change{Knob: &knob{Path: "/sys/a", Old: "1"}}, "echo 1 > /sys/a"},
+		{change{Affinity: &affinity{PID: 7, Old: []int{0, 2}}}, "taskset -pc 0,2 7"},
+		{change{Coalesce: &coalesce{Device: "eth0", Old: 3, Adaptive: 1}}, "ethtool -C eth0 adaptive-rx on rx-usecs 3"},
+		{change{Modules: []string{"veth", "dummy"}}, "rmmod veth dummy"},
+	} {
+		if got := tt.c.byHand(); got != tt.want {
+			t.Errorf("%+v: %q; want %q", tt.c, got, tt.want)
+		}
 	}
 }
 
@@ -183,12 +278,12 @@ func TestJournalPins(t *testing.T) {
 		t.Errorf("it may run on %v, %v; want %v", now, err, cpus)
 	}
 	changes[0].Affinity.Start = "1"
-	if undone, err := undo(changes); err != nil || len(undone) > 0 {
+	if undone, left, err := undo(changes); err != nil || len(undone) > 0 || len(left) > 0 {
 		t.Errorf("undo of another process's: %q, %v", undone, err)
 	}
 	_ = unix.Kill(pid, unix.SIGKILL)
 	_ = sleeper.Wait() // killed
-	if undone, err := undo(changes); err != nil || len(undone) > 0 {
+	if undone, left, err := undo(changes); err != nil || len(undone) > 0 || len(left) > 0 {
 		t.Errorf("undo of one that has ended: %q, %v", undone, err)
 	}
 }

@@ -265,8 +265,8 @@ func (a *agentProcess) stop() error {
 	close(a.left)
 	select {
 	case <-a.done:
-		if a.err == nil {
-			return nil
+		if !killed(a.err) {
+			return nil // what it could not undo, it has said
 		}
 		// It was killed, and its other process may have been. Whatever ends us must not end this.
 		_, err := agent.Sweep(context.Background())
@@ -276,4 +276,14 @@ func (a *agentProcess) stop() error {
 	_ = a.cmd.Process.Kill() // its other process sees that
 	<-a.done
 	return &backend.MachineError{Op: "stop the agent", Err: fmt.Errorf("it was not done after %v", stopTime), Last: a.said.Lines(shownLines)}
+}
+
+// killed reports whether err is of a process that a signal ended.
+func killed(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }

@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -187,4 +189,36 @@ func TestCancelWhileStarting(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Run = %v; want the context's error", err)
 	}
+}
+
+// What a run has left and nobody can undo is named, once, with what to do about it, and no trial runs before that.
+func TestWhatCannotBeUndoneIsNamed(t *testing.T) {
+	here(t)
+	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := func() { _, _ = sleeper.Process.Kill(), sleeper.Wait() } // it may have ended
+	t.Cleanup(gone)
+	knob := fmt.Sprintf("/proc/%d/oom_score_adj", sleeper.Process.Pid)
+	line := fmt.Sprintf(`{"knob":{"Path":%q,"Old":"9999","New":%q}}`+"\n", knob, text(knob)) // the kernel has no 9999
+	if err := os.WriteFile("/run/napistall-undo-test", []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arm := backendtest.LiveArm()
+	arm.Load, arm.Duration = experiment.Load{Kind: experiment.NoLoad, CPU: experiment.LastCPU}, 100*time.Millisecond
+	_, err := run(t, Backend{Log: func(s string) { t.Log(s) }}, arm, func(experiment.Record) {})
+	if want := "by hand: echo 9999 > " + knob; err == nil || strings.Count(firstLine(err), want) != 1 {
+		t.Errorf("run: %v; want %q, once", err, want)
+	}
+	gone() // and what was to be undone with it
+	sweepByRun(t)
+	if left, err := filepath.Glob("/run/napistall-undo-*"); err != nil || len(left) > 0 {
+		t.Errorf("journals %q, %v; want none", left, err)
+	}
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\nthe console's last lines")
+	return line
 }
