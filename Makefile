@@ -6,6 +6,8 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X github.com/napistall/napistall/internal/agent.version=$(VERSION)
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 AGENTS   := internal/kimage/agents
+# What the tests may not do without: what need-vm and need-test install, and what the environment lists beside it.
+MUST     := qemu-x86,qemu-arm,apt,go,gcc,spin,dropbear,chromium,$(NAPISTALL_MUST)
 # Further flags for repro's run, such as RUN='--quick'.
 RUN      ?=
 # What a guest can be; GOARM only matters to arm.
@@ -24,10 +26,10 @@ repro: need-vm build
 # would stall each other. The checker looks at millions of states, for which the race detector takes ten times as long:
 # there it sees the shorter tests, as in check.
 test: need-vm need-test build lint
-	$(GO) test -timeout 20m ./internal/check
+	NAPISTALL_MUST=$(MUST) $(GO) test -timeout 20m ./internal/check
 	$(GO) test -run TestScripts/check_all ./cmd/napistall
 	$(GO) test -race -short ./internal/check
-	NAPISTALL_MUST=qemu-x86,qemu-arm,apt,root,dropbear,chromium $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
+	NAPISTALL_MUST=$(MUST) $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
 
 check: agents lint
 	$(GO) test -race -short ./...
@@ -76,7 +78,7 @@ need-vm:
 # The race detector needs a C compiler; the tests of the HTML report, a browser; those over ssh, a server to log in to, which listens in a namespace of
 # its own and starts nothing at boot.
 need-test:
-	@scripts/need gcc=gcc ssh=openssh-client dropbearkey=dropbear-bin busybox=busybox chromium=chromium
+	@scripts/need gcc=gcc spin=spin ssh=openssh-client dropbearkey=dropbear-bin busybox=busybox chromium=chromium
 
 clean:
 	rm -rf bin $(AGENTS)/*.gz

@@ -256,7 +256,7 @@ func TestSweepOfACutJournal(t *testing.T) {
 func TestJournalPins(t *testing.T) {
 	cpus, err := machine.Affinity(0)
 	if err != nil || len(cpus) < 2 {
-		t.Skipf("needs 2 CPUs: %v, %v", cpus, err)
+		testenv.Lacks(t, testenv.Load, fmt.Sprintf("CPUs %v, %v; want 2", cpus, err))
 	}
 	sleeper := exec.CommandContext(t.Context(), "sleep", "60")
 	if err := sleeper.Start(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/napistall/napistall/internal/rcu"
+	"github.com/napistall/napistall/internal/testenv"
 )
 
 // fakeMakeScript stands in for make: its configuration is what it was asked for, but for what refuse
@@ -409,7 +410,7 @@ func TestBuildTree(t *testing.T) {
 
 func TestBuildDirtyTree(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("no git")
+		testenv.Lacks(t, "git", err.Error())
 	}
 	f := newFakeBuild(t)
 	s, log := f.store()

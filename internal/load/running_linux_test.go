@@ -40,7 +40,7 @@ func TestLoads(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := Prepare(t.Context(), tt.load, test, Options{Threaded: tt.threaded, Isolate: true, Spare: spare})
 			if errors.Is(err, errors.ErrUnsupported) {
-				t.Skipf("%v", err)
+				testenv.Lacks(t, testenv.Load, err.Error())
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func TestStopBeforeTheDeadline(t *testing.T) {
 	l := experiment.Load{Kind: experiment.Bounce, Inflight: 1, Hold: 2 * time.Second}
 	r, err := Prepare(t.Context(), l, test, Options{Threaded: true, Isolate: true, Spare: spare})
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skipf("%v", err)
+		testenv.Lacks(t, testenv.Load, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func cpus(t *testing.T) (test, spare int) {
 	}
 	test, spare, err = CPUs(experiment.LastCPU, f.Online)
 	if err != nil {
-		t.Skipf("%v", err)
+		testenv.Lacks(t, testenv.Load, err.Error())
 	}
 	return test, spare
 }
@@ -31,7 +31,7 @@ func prepare(t *testing.T, l experiment.Load, threaded bool) *Running {
 	test, spare := cpus(t)
 	r, err := Prepare(t.Context(), l, test, Options{Threaded: threaded, Isolate: true, Spare: spare})
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skipf("%v", err)
+		testenv.Lacks(t, testenv.Load, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

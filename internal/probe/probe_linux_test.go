@@ -29,7 +29,7 @@ func probing(t *testing.T, p experiment.Probe, n int) []experiment.Sample {
 		}
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skipf("%v", err)
+		testenv.Lacks(t, "device-"+p.Device, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestPollProgram(t *testing.T) {
 	for _, device := range []string{"vb", "a15-byte-device"} {
 		p, err := loadPolls(device, fields)
 		if errors.Is(err, errors.ErrUnsupported) {
-			t.Skipf("%v", err)
+			testenv.Lacks(t, testenv.BPF, err.Error())
 		}
 		if err != nil {
 			t.Fatal(err)

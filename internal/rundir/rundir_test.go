@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/testenv"
 	"github.com/napistall/napistall/internal/wire"
 )
 
@@ -220,7 +221,7 @@ func TestTrialFolder(t *testing.T) {
 func TestCommandCanBePasted(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("no sh")
+		testenv.Lacks(t, "sh", err.Error())
 	}
 	argv := []string{"-x", "", "a b", "it's", `"$HOME"`, "`id`", "new\nline", `\`, "*", "~", "a=b", "é", "!x", "#", "-append", "console=ttyS0 a='b c'"}
 	out, err := exec.Command(sh, "-c", "printf '%s\\0' "+shellLine(argv)).Output()

@@ -22,6 +22,8 @@ const (
 	Root      = "root"       // uid 0 on Linux, to load BPF and make network devices
 	Go        = "go"         // the go command, to build a guest's program
 	Chromium  = "chromium"   // a browser without a screen, for the HTML report
+	Load      = "load"       // beside root: a kernel that can carry a load here, on two CPUs
+	BPF       = "bpf"        // beside root: a kernel that takes programs for its tracepoints
 )
 
 // Must is the environment variable that lists what has to be there, with commas between; "all" lists

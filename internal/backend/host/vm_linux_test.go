@@ -50,7 +50,7 @@ func TestVM(t *testing.T) {
 			kills, limit := os.Getenv(vmVar), vmTime
 			switch {
 			case kills == "" && tc.goarch == "arm":
-				t.Skipf("its trials take half a minute each, emulated: set %s", vmVar)
+				testenv.Lacks(t, vmVar, "its trials take half a minute each, emulated")
 			case kills == "":
 				kills = "8"
 			default:

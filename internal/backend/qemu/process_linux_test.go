@@ -3,13 +3,15 @@ package qemu
 import (
 	"os"
 	"testing"
+
+	"github.com/napistall/napistall/internal/testenv"
 )
 
 // A process that runs has waited for a CPU, one that isn't there has not, and waiting only grows.
 func TestCPUWait(t *testing.T) {
 	before := cpuWait(os.Getpid())
 	if before <= 0 {
-		t.Skip("this kernel keeps no schedstat")
+		testenv.Lacks(t, "schedstat", "this kernel keeps none for processes")
 	}
 	if after := cpuWait(os.Getpid()); after < before {
 		t.Errorf("cpuWait = %v after %v", after, before)
