@@ -259,6 +259,9 @@ func (c runCommand) experiment(name string) ([]byte, *experiment.Experiment, err
 			return nil, nil, usagef("--reps %d: want 1 to %d", c.reps, experiment.MaxReps)
 		}
 		e.Reps = c.reps
+		for i := range e.Arms {
+			e.Arms[i].Reps = 0 // whatever the file says of one
+		}
 	}
 	return text, e, c.narrow(e)
 }

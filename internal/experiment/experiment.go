@@ -14,7 +14,7 @@ import (
 type Experiment struct {
 	Name     string `json:"name"`
 	Question string `json:"question,omitempty"`
-	Reps     int    `json:"reps"`            // trials per arm, ≥ 1
+	Reps     int    `json:"reps"`            // trials of each arm that doesn't say, ≥ 1
 	Seed     uint64 `json:"seed"`            // orders the trials; 0 is a seed like any other
 	Quick    bool   `json:"quick,omitempty"` // shortened by Shorten
 	// QuickHold is the longest hold that Shorten leaves, where the file states one.
@@ -30,7 +30,9 @@ type Experiment struct {
 // An Arm is one set of conditions. Every field is filled in by Parse: defaults, the experiment's
 // own load, probe and duration, and what like: inherits are resolved there.
 type Arm struct {
-	Name   string `json:"name"`
+	Name string `json:"name"`
+	// Reps is the number of this arm's trials; 0 is the experiment's.
+	Reps   int    `json:"reps,omitempty"`
 	Kernel string `json:"kernel"` // a kimage spec: debian:…, deb:…, file:…, host, tree:…, debian-source:…; or a ModelKernel's
 	// KernelElse are the kernels to take, in this order, where Kernel can't be had.
 	KernelElse []string `json:"kernel_else,omitempty"`

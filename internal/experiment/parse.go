@@ -68,6 +68,7 @@ type experimentText struct {
 type armText struct {
 	at                  pos
 	name, like          opt[string]
+	reps                opt[int]
 	kernel, patch, boot opt[[]string]
 	config              configText
 	vcpus, memory       opt[int]
@@ -116,6 +117,7 @@ func (s *source) arms(v value, x *experimentText) {
 		s.mapping(item, "an arm", append([]field{
 			{"name", func(v value) { a.name = s.name(v) }},
 			{"like", func(v value) { a.like = s.text(v, "the name of another arm") }},
+			{"reps", func(v value) { a.reps = s.count(v, 1, MaxReps) }},
 			{"config", func(v value) { s.config(v, &a.config) }},
 			{"patch", func(v value) { a.patch = s.list(v, s.patchName) }},
 			{"preempt", func(v value) { a.preempt = s.preemption(v) }},

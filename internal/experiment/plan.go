@@ -3,6 +3,7 @@ package experiment
 import (
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -11,7 +12,8 @@ import (
 const planStream = 0x6e61706973746c6c // "napistll"
 
 // Plan lists e's trials in the order in which they are to be run: one block per repetition, each with
-// every arm once, in an order drawn from e.Seed. So whatever drifts over a run meets all arms alike.
+// every arm that still has trials to come once, in an order drawn from e.Seed. So whatever drifts over a run
+// meets all arms alike.
 //
 // The generator is PCG-DXSM (math/rand/v2, whose sequence is fixed) seeded with (e.Seed, planStream).
 // For each block it is drawn once per place from the last to the second for a Fisher-Yates shuffle,
@@ -20,12 +22,23 @@ const planStream = 0x6e61706973746c6c // "napistll"
 func Plan(e *Experiment) []Trial {
 	g := rand.NewPCG(e.Seed, planStream)
 	plan := make([]Trial, 0, max(e.Reps, 0)*len(e.Arms))
-	for rep := 1; rep <= e.Reps; rep++ {
-		for _, i := range shuffled(g, len(e.Arms)) {
-			plan = append(plan, Trial{Index: len(plan), Rep: rep, Seed: g.Uint64(), Arm: e.Arms[i]})
+	for rep := 1; ; rep++ {
+		block := slices.DeleteFunc(slices.Clone(e.Arms), func(a Arm) bool { return e.Trials(a) < rep })
+		if len(block) == 0 {
+			return plan
+		}
+		for _, i := range shuffled(g, len(block)) {
+			plan = append(plan, Trial{Index: len(plan), Rep: rep, Seed: g.Uint64(), Arm: block[i]})
 		}
 	}
-	return plan
+}
+
+// Trials is how many trials of arm e plans.
+func (e *Experiment) Trials(arm Arm) int {
+	if arm.Reps > 0 {
+		return arm.Reps
+	}
+	return e.Reps
 }
 
 // shuffled returns 0…n-1 in an order drawn from g. rand.Shuffle would draw differently on 32-bit machines.

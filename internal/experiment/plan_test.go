@@ -67,3 +67,19 @@ func TestPlanWithoutTrials(t *testing.T) {
 		}
 	}
 }
+
+// An arm with a number of trials of its own is in as many blocks.
+func TestPlanOwnReps(t *testing.T) {
+	e := fiveArms(7, 1)
+	e.Arms[1].Reps, e.Arms[3].Reps = 3, 2
+	n := map[string]int{}
+	for i, tr := range Plan(e) {
+		n[tr.Arm.Name]++
+		if tr.Index != i || tr.Rep != n[tr.Arm.Name] {
+			t.Errorf("trial %d of arm %s is %s", i, tr.Arm.Name, tr.ID())
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"a": 1, "b": 3, "c": 1, "d": 2, "e": 1}, n); diff != "" {
+		t.Error(diff)
+	}
+}

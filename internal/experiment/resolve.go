@@ -133,6 +133,7 @@ func (a armText) over(base armText) armText {
 	if a.load.kind.set && !LoadKind(a.load.kind.v).OnNIC() {
 		base.nic = nicText{}
 	}
+	a.reps = a.reps.or(base.reps)
 	a.kernel = a.kernel.or(base.kernel)
 	a.patch = a.patch.or(base.patch)
 	a.boot = a.boot.or(base.boot)
@@ -180,7 +181,7 @@ func (p probeText) over(base probeText) probeText {
 // arm fills in the defaults of an arm that has all it inherits, and checks it.
 func (s *source) arm(a armText) Arm {
 	arm := Arm{
-		Name: a.name.v, Patch: slices.Clone(a.patch.v), Boot: slices.Clone(a.boot.v), Memory: a.memory.v,
+		Name: a.name.v, Reps: a.reps.v, Patch: slices.Clone(a.patch.v), Boot: slices.Clone(a.boot.v), Memory: a.memory.v,
 		Config:       a.config.config(),
 		VCPUs:        a.vcpus.or(opt[int]{v: defaultVCPUs}).v,
 		Preempt:      a.preempt.or(a.config.preempt).v,

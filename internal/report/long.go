@@ -107,7 +107,7 @@ func (r Run) armNoun(a explain.ArmSummary) string {
 
 // trialsWords says how many trials are data, how they ended, and how many tries were not.
 func (r Run) trialsWords(a explain.ArmSummary) string {
-	s := fmt.Sprintf("%d of %d", len(a.Trials), max(1, r.Experiment.Reps))
+	s := fmt.Sprintf("%d of %d", len(a.Trials), max(1, r.Experiment.Trials(a.Arm)))
 	if n := a.Panicked; n > 0 {
 		s += fmt.Sprintf(", %d ended in a panic", n)
 	}

@@ -77,8 +77,9 @@ func (r Run) Unmet() int {
 func (r Run) trials() (done, planned int) {
 	for _, a := range r.Arms {
 		done += len(a.Trials)
+		planned += max(1, r.Experiment.Trials(a.Arm))
 	}
-	return done, len(r.Arms) * max(1, r.Experiment.Reps)
+	return done, planned
 }
 
 // aborted counts the aborted tries of one arm.
