@@ -45,6 +45,7 @@ func (f *Fairness) missing(marks uint64) uint64 {
 var errMemory = errors.New("memory ran out")
 
 // The index of a state in a search for a fair cycle: unseen, or its place among the open ones plus 1, or
+// what became of it once its component was closed.
 const (
 	unseen uint32 = 0
 	closed uint32 = ^uint32(0)

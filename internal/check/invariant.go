@@ -9,7 +9,8 @@ import (
 // An invariant is what no step may do.
 type invariant uint8
 
-// The invariants: 8.4 of the kernel facts, the safety of RCU itself, and that no wake-up is lost.
+// The invariants: what the scheduler and RCU promise of a poll loop (docs/checker.md lists them with their reasons), the
+// safety of RCU itself, and that no wake-up is lost.
 const (
 	wakeLost      invariant = iota // a wake-up was lost
 	earlyGPEnd                     // a normal grace period ended although CPU 0 owed it a quiescent state

@@ -11,7 +11,7 @@ type Band string
 
 // The bands. In it, the loop neither sleeps nor uses its budget, for which reason nothing of NONE or
 // VOLUNTARY makes it yield; Above it, polls use the whole budget and reach cond_resched(); Below it,
-// the thread sleeps between batches (kernel-model 1.6).
+// the thread sleeps between batches (napi_threaded_poll_loop in net/core/dev.c).
 const (
 	In          Band = "in"
 	Above       Band = "above"
@@ -25,7 +25,7 @@ const (
 	// MinEntries is the rate of polls per second from which a load counts as one.
 	MinEntries = experiment.MinEntries
 	// InShare is the share of the counted seconds that must be in the band for the whole trial to be:
-	// a wait of X needs X without one sleep and without one full-budget poll (kernel-model 1.6), and
+	// a wait of X needs X without one sleep and without one full-budget poll, and
 	// with four seconds in five there is room for waits of several seconds.
 	InShare = 0.8
 	// bulk is the number of redirected frames that XDP flushes at once (DEV_MAP_BULK_SIZE): a bounce

@@ -155,7 +155,7 @@ func differences(arms []ArmSummary) []string {
 }
 
 // timeouts says where a stall could not have been reported at all: classic reports come after
-// rcu_cpu_stall_timeout (kernel-model 4.10).
+// rcu_cpu_stall_timeout (kernel/rcu/tree_stall.h).
 func timeouts(arms []ArmSummary) []string {
 	var short, lowered []string
 	for _, a := range arms {

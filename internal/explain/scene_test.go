@@ -72,7 +72,7 @@ func some(n int, d time.Duration) []time.Duration {
 	return s
 }
 
-// Headers as kernels print them (kernel-model 4.11).
+// Headers as kernels print them (print_cpu_stall and print_other_cpu_stall in kernel/rcu/tree_stall.h).
 func classicStall(g int) []string {
 	return []string{
 		"rcu: INFO: rcu_sched self-detected stall on CPU",

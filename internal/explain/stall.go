@@ -16,11 +16,11 @@ const (
 	// load: it began soon after the load and ended with it.
 	HoldShare = 0.9
 	// MinStall is the least length that counts so, however short the hold: a CPU that softirqs
-	// saturate makes deletes slow as well, 2.3 s was measured (bounce.md), and a threaded loop that
-	// yields gives way within a tick or a poll (kernel-model 6.2).
+	// saturate makes deletes slow as well, 2.3 s was measured with a flood into 6.12 under TCG, and a threaded
+	// loop that yields gives way within a tick or a poll (docs/mechanism.md).
 	MinStall = 5 * time.Second
 	// minExpMillis is the shortest expedited stall timeout whose reports say that something stalled;
-	// a kernel built for phones reports after 20 ms already (kernel-model 4.10).
+	// a kernel built for phones reports after 20 ms already (RCU_EXP_CPU_STALL_TIMEOUT in kernel/rcu/Kconfig.debug).
 	minExpMillis = 1000
 )
 
@@ -142,7 +142,7 @@ func archName(arch, spec string) string {
 
 // Model names the preemption model in force in capitals, "NONE dyn" where PREEMPT_DYNAMIC chose it:
 // none and voluntary there are another system than the static ones, since PREEMPT_RCU is on
-// (kernel-model 6.1). It is "" when unknown.
+// (kernel/rcu/Kconfig). It is "" when unknown.
 func Model(f experiment.Facts) string {
 	if f.Preempt == "" {
 		return ""

@@ -15,7 +15,7 @@ import (
 )
 
 // SlowLimit is the length beyond which a delete counts as slow: the report that this project starts
-// from counts its deletes over one second (field.md 1), ten times a healthy delete on its board.
+// from (docs/mechanism.md) counts its deletes over one second, ten times a healthy delete on its board.
 const SlowLimit = time.Second
 
 // maxLogLines bounds the kernel log lines that a Trial keeps of each source, so that a console that
