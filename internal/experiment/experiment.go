@@ -88,7 +88,7 @@ const (
 
 // MinEntries is the rate of polls per second from which a load counts as one. The report's board
 // entered the loop 12,069 times a second where it stalled and 2,624 times under LAZY
-// (kernel-model 6.4), a bounce hundreds of thousands of times; a line that idles, some tens.
+// (docs/mechanism.md), a bounce hundreds of thousands of times; a line that idles, some tens.
 const MinEntries = 1000
 
 // HoldBand, as a load's Band, asks for a controller that keeps the NAPI in the band.
