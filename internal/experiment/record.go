@@ -89,6 +89,9 @@ type Sample struct {
 	Phase string `json:"phase"`
 	// Waits counts the stack samples of the blocked task, taken each StackEvery, by what it waited for.
 	Waits map[rcu.Wait]int `json:"waits,omitempty"`
+	// Runs are the same stack samples in their order, MaxRuns runs of them at most. An agent that did not keep
+	// the order left it nil.
+	Runs []WaitRun `json:"runs,omitempty"`
 	// Stack is the newest stack seen while the operation took over 1 s: function names, innermost first.
 	Stack []string `json:"stack,omitempty"`
 	// Err is set when the operation itself was refused; Took then means nothing.

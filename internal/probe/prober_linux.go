@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -207,29 +208,28 @@ func (p *Prober) look() {
 	if s == nil || p.ended.Load() {
 		return
 	}
-	stack, err := readStack(tid)
+	frames, err := readStack(tid)
 	ended := p.ended.Load()
+	now, noClock := machine.Now()
+	stack := functions(frames)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case ended, p.current != s, ours(stack):
-	case err != nil:
+	case err != nil, noClock != nil:
 		p.lost++
 	default:
-		if s.Waits == nil {
-			s.Waits = map[rcu.Wait]int{}
-		}
-		s.Waits[Attribute(stack)]++
+		s.See(now.Sub(s.Start), Attribute(stack), site(frames))
 		if len(stack) > 0 {
 			s.Stack = stack
 		}
 	}
 }
 
-// readStack returns the kernel stack of our thread tid, innermost function first. Where there is
+// readStack returns the kernel stack of our thread tid, innermost frame first. Where there is
 // none (CONFIG_STACKTRACE, root; 32-bit arm gives another task's stack only without SMP) it is the one
 // function that the thread sleeps in.
-func readStack(tid int) ([]string, error) {
+func readStack(tid int) ([]frame, error) {
 	dir := fmt.Sprintf("/proc/self/task/%d/", tid)
 	text, stackErr := os.ReadFile(dir + "stack")
 	if stack := parseStack(string(text)); len(stack) > 0 {
@@ -264,7 +264,7 @@ func (p *Prober) Stop() (Result, error) {
 	var r Result
 	if p.current != nil {
 		s := *p.current
-		s.Waits = maps.Clone(s.Waits) // the watcher may still be looking
+		s.Waits, s.Runs = maps.Clone(s.Waits), slices.Clone(s.Runs) // the watcher may still be looking
 		s.Took = now.Sub(s.Start)
 		// One that has returned, and waits for p.mu to say so, took at most that long, not at least.
 		s.Censored = !p.ended.Load()

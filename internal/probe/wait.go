@@ -2,6 +2,7 @@ package probe
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/napistall/napistall/internal/rcu"
@@ -69,23 +70,61 @@ func ours(stack []string) bool {
 	return slices.ContainsFunc(stack, func(function string) bool { return strings.Contains(function, "futex") })
 }
 
-// parseStack returns the functions in the text of /proc/PID/stack or of /proc/PID/wchan, innermost
-// first, without offsets, compiler's suffixes and modules. It is empty for a task that runs.
-func parseStack(text string) []string {
+// site returns where the wait that Attribute finds was entered: the caller of the outermost function that decides,
+// with the offset of the call. It is empty where the stack doesn't go that far.
+func site(frames []frame) string {
+	for i, f := range slices.Backward(frames) {
+		if deciding(f.function) == "" {
+			continue
+		}
+		if i+1 < len(frames) {
+			return frames[i+1].String()
+		}
+		break
+	}
+	return ""
+}
+
+// A frame is one line of a kernel stack.
+type frame struct{ function, offset string } // "rcu_barrier", "0x1f2" or ""
+
+func (f frame) String() string {
+	if f.offset == "" {
+		return f.function
+	}
+	return f.function + "+" + f.offset
+}
+
+// functions are the names of frames.
+func functions(frames []frame) []string {
 	var stack []string
+	for _, f := range frames {
+		stack = append(stack, f.function)
+	}
+	return stack
+}
+
+// parseStack returns the frames in the text of /proc/PID/stack or of /proc/PID/wchan, innermost
+// first, without compiler's suffixes and modules. It is empty for a task that runs.
+func parseStack(text string) []frame {
+	var stack []frame
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if address, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(address, "[<") {
 			line = strings.TrimSpace(rest)
 		}
-		name, _, _ := strings.Cut(line, "+")
+		name, rest, _ := strings.Cut(line, "+")
+		offset, _, _ := strings.Cut(rest, "/")
+		if _, err := strconv.ParseUint(offset, 0, 32); err != nil {
+			offset = ""
+		}
 		name, _, _ = strings.Cut(name, " ")
 		name, _, _ = strings.Cut(name, ".")
 		// Before 4.20 a stack ends with a line of only an address; a wchan of nothing is 0.
 		if name == "" || name == "0" || strings.HasPrefix(name, "0x") {
 			continue
 		}
-		stack = append(stack, name)
+		stack = append(stack, frame{name, offset})
 	}
 	return stack
 }

@@ -53,8 +53,24 @@ func TestParseStack(t *testing.T) {
 		"":            nil,
 		"[<0>] \n":    nil,
 	} {
-		if got := parseStack(text); !cmp.Equal(got, want) {
+		if got := functions(parseStack(text)); !cmp.Equal(got, want) {
 			t.Errorf("parseStack(%q) = %q; want %q", text, got, want)
+		}
+	}
+}
+
+func TestSite(t *testing.T) {
+	for text, want := range map[string]string{
+		"[<0>] synchronize_rcu_expedited+0x1a/0x30\n[<0>] synchronize_net+0x1/0x2\n[<0>] unregister_netdevice_many_notify+0x2f1/0x7a0\n[<0>] rtnl_dellink+0x1/0x2\n": "unregister_netdevice_many_notify+0x2f1",
+		"[<0>] rcu_barrier+0x16/0x20\n[<0>] netdev_run_todo+0x9f/0x3b0 [x]\n":                                                                                        "netdev_run_todo+0x9f",
+		"[<0>] rcu_barrier+0x16/0x20\n[<0>] netdev_wait_allrefs_any.isra.0+0x9f/0x3b0\n[<0>] netdev_run_todo+0x33/0x99\n":                                            "netdev_run_todo+0x33",
+		"[<0>] rcu_barrier+0x16/0x20\n": "",
+		"rcu_barrier":                   "",
+		"[<0>] pipe_read+0x1/0x2\n[<0>] vfs_read+0x1/0x2\n": "",
+		"": "",
+	} {
+		if got := site(parseStack(text)); got != want {
+			t.Errorf("site(%q) = %q; want %q", text, got, want)
 		}
 	}
 }
@@ -62,11 +78,15 @@ func TestParseStack(t *testing.T) {
 func FuzzParseStack(f *testing.F) {
 	f.Add("[<0>] rcu_barrier+0x1/0x2 [x]\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		stack := parseStack(text)
+		frames := parseStack(text)
+		stack := functions(frames)
 		for _, name := range stack {
 			if name == "" || strings.ContainsAny(name, "+ .\n") {
 				t.Errorf("parseStack(%q) has %q", text, name)
 			}
+		}
+		if at := site(frames); strings.ContainsAny(at, " /\n") {
+			t.Errorf("site(%q) = %q", text, at)
 		}
 		if w := Attribute(stack); !slices.Contains(rcu.Waits(), w) {
 			t.Errorf("Attribute(%q) = %q", stack, w)

@@ -14,10 +14,13 @@ type probing struct {
 	every   int64
 	running bool
 	start   int64
-	waits   [numWaits]int // stack samples, in the order of rcu.Waits
-	wait    int           // what it waits for since …
+	program model.Program
+	sample  experiment.Sample // what the stack samples have seen
+	wait    int               // the place in rcu.Waits of what it waits for since …
 	from    int64
 	in      model.Op // … which is this
+	site    string   // … entered there
+	entered [model.Barrier + 1]int
 	stack   model.Op // what its newest stack sample saw it in
 }
 
@@ -47,6 +50,7 @@ func probesOf(arm experiment.Arm, g model.Generation) (p [model.MaxProbes]probin
 		default:
 			programs[i] = model.LinkDel(g, linkOf(arm.Probe.Device))
 		}
+		p[i].program = programs[i]
 	}
 	p[0].every = int64(arm.Probe.Every)
 	return p, programs
@@ -62,21 +66,27 @@ func linkOf(device string) model.Link {
 // began notes that probe p begins its operation.
 func (r *recorder) began(p int, now int64) {
 	x := &r.probing[p]
-	x.running, x.start, x.from, x.waits, x.wait, x.in, x.stack = true, now, now, [numWaits]int{}, numWaits-1, model.End, model.End
+	x.running, x.start, x.from, x.wait, x.in, x.stack = true, now, now, numWaits-1, model.End, model.End
+	x.sample, x.site, x.entered = experiment.Sample{}, "", [model.Barrier + 1]int{}
 }
 
 // waits notes that probe p now waits in op.
 func (r *recorder) waits(p int, op model.Op, now int64) {
 	r.look(p, now)
-	r.probing[p].wait, r.probing[p].in = waitOf(op), op
+	x := &r.probing[p]
+	x.wait, x.in, x.site = waitOf(op), op, ""
+	if int(op) < len(x.entered) {
+		x.entered[op]++
+		x.site = site(x.op, op, x.entered[op], calls(x.program, op))
+	}
 }
 
 // look takes the stack samples that fell due since the last look: one each StackEvery, counted from the load's start.
 func (r *recorder) look(p int, now int64) {
 	x := &r.probing[p]
 	every := int64(experiment.StackEvery)
-	if n := int((now-r.begin)/every - (x.from-r.begin)/every); n > 0 {
-		x.waits[x.wait] += n
+	if from, to := (x.from-r.begin)/every+1, (now-r.begin)/every+1; to > from {
+		x.sample.SeeMany(r.seen(x, from, to))
 		x.stack = x.in
 	}
 	x.from = now
@@ -126,17 +136,10 @@ func (r *recorder) sample(p int, now int64, censored bool) experiment.Sample {
 	x.running = false
 	s := experiment.Sample{
 		Op: x.op, Start: rcu.Ktime(x.start), Took: time.Duration(now - x.start), Censored: censored, Phase: experiment.Hold,
+		Waits: x.sample.Waits, Runs: x.sample.Runs,
 	}
 	if x.start >= r.hold {
 		s.Phase = experiment.Tail
-	}
-	for i, n := range x.waits {
-		if n > 0 {
-			if s.Waits == nil {
-				s.Waits = map[rcu.Wait]int{}
-			}
-			s.Waits[rcu.Waits()[i]] = n
-		}
 	}
 	if s.Took >= slow {
 		s.Stack = stackOf(x.op, x.stack)
