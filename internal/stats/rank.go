@@ -78,7 +78,7 @@ func (c Comparison) words() string {
 	if math.Round(lo) != math.Round(hi) {
 		share = fmt.Sprintf("%.0f to %.0f %%", lo, hi)
 	}
-	return fmt.Sprintf("the first is larger in %s of pairs, p = %.2g", share, c.P)
+	return fmt.Sprintf("the first is larger in %s of pairs, p = %s", share, twoDigits(c.P))
 }
 
 func trials(values []Value) int {
