@@ -30,7 +30,8 @@ const kernelHelp = `A guest kernel is named
   file:IMAGE[,modules=DIR]                  a kernel image
   host                                      the kernel that runs this machine
   debian-source:SUITE/PACKAGE               built from Debian's source: debian-source:trixie/linux-source-6.12
-  tree:PATH                                 built from a source tree, which is only read
+  tree:PATH[@REV]                           built from a source tree, which is only read: as it stands, or as
+                                            git has it in REV
 
 Packages come through apt with a state of napistall's own: nothing on the system changes, other
 architectures and suites work, and apt checks the signatures.`
@@ -105,11 +106,19 @@ func (c *kernelCommand) build() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build SPEC",
 		Short: "Build a kernel from source and print where its image is",
-		Long: `Build a small x86-64 kernel that can be a guest, from debian-source:SUITE/PACKAGE or tree:PATH, and print
+		Long: `Build a small kernel that can be a guest, from debian-source:SUITE/PACKAGE or tree:PATH[@REV], and print
 where its image is. The first build of a source takes long (15 minutes on 2 CPUs); one that differs in a
-patch takes two, and the same again is in the cache. Ctrl-C stops a build, which then goes on the next time.`,
+patch takes two, and the same again is in the cache. Ctrl-C stops a build, which then goes on the next time.
+
+A tree is built as it stands, changes that aren't committed included; with @REV, as git has it in that
+revision. Both are built from a copy in the cache: the tree, its index and its worktrees stay as they are.
+
+Every option that is asked for has to hold in the kernel's configuration. Where the source's Kconfig forbids
+preempt none or voluntary, as 7.x does on x86-64 and arm64, --allow-kconfig edits the copy, shows the edit,
+and has the kernel called +kconfig in every report.`,
 		Example: `  napistall kernel build debian-source:trixie/linux-source-6.12 --preempt none
-  napistall kernel build tree:~/linux --preempt lazy --hz 1000 --patch fix.patch`,
+  napistall kernel build tree:~/linux@v6.18 --preempt lazy --hz 1000 --patch fix.patch
+  napistall kernel build tree:~/linux --preempt none --allow-kconfig --config debug.config --arch arm64`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := kimage.ParseSpec(args[0])
@@ -122,6 +131,11 @@ patch takes two, and the same again is in the cache. Ctrl-C stops a build, which
 			}
 			if preempt != "dynamic" {
 				b.Preempt = rcu.Preemption(preempt)
+			}
+			if b.Fragment != "" {
+				if b.Fragment, err = kimage.FindFragment("", b.Fragment); err != nil {
+					return err
+				}
 			}
 			img, err := store.Build(cmd.Context(), spec, b)
 			if err != nil {
@@ -137,7 +151,10 @@ patch takes two, and the same again is in the cache. Ctrl-C stops a build, which
 	f := cmd.Flags()
 	f.StringVar(&preempt, "preempt", "dynamic", "build with the preemption `MODEL` none, voluntary, full, lazy or rt, or with dynamic, which lets preempt= choose")
 	f.IntVar(&b.HZ, "hz", 0, "timer interrupts per second: 100, 250, 300 or 1000 (default 250)")
+	f.StringVar(&b.Arch, "arch", "", "build for `ARCH` amd64 (x86_64), arm64 or armhf (arm) (default amd64)")
+	f.StringVar(&b.Fragment, "config", "", "configure with the CONFIG_ lines in `FILE` too")
 	f.StringArrayVar(&b.Patches, "patch", nil, "apply the patch in `FILE`, or the built-in yield-on-exit.patch; may be repeated")
+	f.BoolVar(&b.AllowKconfig, "allow-kconfig", false, "edit the copy's Kconfig where it forbids preempt none or voluntary")
 	return cmd
 }
 

@@ -305,14 +305,19 @@ func checkKernels(file string, text []byte, e *experiment.Experiment) error {
 	return nil
 }
 
-// findPatches names patches by where they are, so that --resume finds them again. Their names start from
+// findPatches names patches and fragments by where they are, so that --resume finds them again. Their names start from
 // the experiment's directory.
-func findPatches(dir string, e *experiment.Experiment) error {
-	for _, a := range e.Arms {
+func findPatches(dir string, e *experiment.Experiment) (err error) {
+	for i, a := range e.Arms {
+		if f := a.Config.Fragment; f != "" {
+			if e.Arms[i].Config.Fragment, err = kimage.FindFragment(dir, f); err != nil {
+				return fmt.Errorf("arm %s: %w", a.Name, err)
+			}
+		}
 		for i, name := range a.Patch {
 			found, err := kimage.FindPatch(dir, name)
 			if err != nil {
-				return fmt.Errorf("arm %s: patch %w", a.Name, err)
+				return fmt.Errorf("arm %s: %w", a.Name, err)
 			}
 			a.Patch[i] = found
 		}

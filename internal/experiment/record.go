@@ -62,6 +62,10 @@ type Facts struct {
 	ProbeCPU  int            `json:"probe_cpu"`             // CPU the agent and its probes are pinned to
 	Thread    string         `json:"napi_thread,omitempty"` // comm of the NAPI thread under test
 	ThreadPID int            `json:"napi_pid,omitempty"`    // its pid; 0 in softirq mode
+
+	// Source and KconfigDiff are kimage.Image's, of a kernel that was built here.
+	Source      string `json:"source,omitempty"`
+	KconfigDiff string `json:"kconfig_diff,omitempty"`
 }
 
 // Phases of a trial, in order.

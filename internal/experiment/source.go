@@ -134,16 +134,28 @@ func (s *source) err() error {
 
 // nearest returns the name that word was most likely meant to be, or "" when none is close.
 func nearest(word string, names []string) string {
-	if len(word) < 2 {
-		return ""
+	if near := Nearest(word, names); len(near) > 0 {
+		return near[0]
 	}
-	best, found := max(1, len(word)/3)+1, ""
+	return ""
+}
+
+// Nearest returns the names that word may have been meant to be, the likeliest first and at most five. Of its
+// letters a third may be wrong, one in any case; small and capital ones are the same.
+func Nearest(word string, names []string) []string {
+	if len(word) < 2 {
+		return nil
+	}
+	most := max(1, len(word)/3)
+	lower := strings.ToLower(word)
+	byEdits := make([][]string, most+1)
 	for _, n := range names {
-		if d := edits(strings.ToLower(word), n); d < best {
-			best, found = d, n
+		if d := edits(lower, strings.ToLower(n)); d <= most {
+			byEdits[d] = append(byEdits[d], n)
 		}
 	}
-	return found
+	near := slices.Concat(byEdits...)
+	return near[:min(len(near), 5)]
 }
 
 // edits counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.

@@ -103,7 +103,7 @@ func (a ArmSummary) inBandAtAll() bool {
 }
 
 // KernelName names the kernel that a ran on in short: its version and architecture, and whether it
-// was patched. It is "" when no trial said.
+// was patched, or its Kconfig edited to allow a model. It is "" when no trial said.
 func (a ArmSummary) KernelName() string {
 	if a.Facts.Release == "" {
 		return ""
@@ -111,6 +111,9 @@ func (a ArmSummary) KernelName() string {
 	name := shortRelease(a.Facts.Release) + " " + archName(a.Facts.Arch, a.Arm.Kernel)
 	if len(a.Arm.Patch) > 0 {
 		name += " +patch"
+	}
+	if a.Facts.KconfigDiff != "" {
+		name += " +kconfig"
 	}
 	return strings.TrimSpace(name)
 }

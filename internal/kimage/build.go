@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/rcu"
 )
 
@@ -21,10 +22,23 @@ type Build struct {
 	Preempt rcu.Preemption // the one model it has; default: PREEMPT_DYNAMIC, so that preempt= chooses
 	HZ      int            // default 250
 	Patches []string       // see FindPatch; applied in this order
+	// Arch is one of experiment.BuildArches, or another name of it that experiment.BuildArch knows; default amd64.
+	Arch string
+	// Fragment is a file of CONFIG_ lines that win over napistall's own; default none.
+	Fragment string
+	// AllowKconfig lets Preempt be None or Voluntary where the source's Kconfig forbids it: our copy of
+	// kernel/Kconfig.preempt is edited then, and Image.KconfigDiff says how. It changes nothing elsewhere.
+	AllowKconfig bool
 }
 
-// BuildArch is Debian's name of the architecture that kernels are built for.
+// BuildArch is Debian's name of the architecture that kernels are built for by default.
 const BuildArch = "amd64"
+
+// BuildOf returns what arm asks of a kernel that is built for it.
+func BuildOf(arm experiment.Arm) Build {
+	c := arm.Config
+	return Build{Preempt: c.Preempt, HZ: c.HZ, Patches: arm.Patch, Arch: c.Arch, Fragment: c.Fragment, AllowKconfig: c.AllowKconfig}
+}
 
 // String says what is asked for, for people.
 func (b Build) String() string {
@@ -36,6 +50,12 @@ func (b Build) String() string {
 		hz = defaultHZ
 	}
 	words := []string{"preempt " + model, fmt.Sprintf("HZ %d", hz)}
+	if arch, _ := experiment.BuildArch(b.Arch); arch != "" && arch != BuildArch {
+		words = append(words, arch)
+	}
+	if b.Fragment != "" {
+		words = append(words, filepath.Base(b.Fragment))
+	}
 	for _, p := range b.Patches {
 		words = append(words, filepath.Base(p))
 	}
@@ -45,7 +65,7 @@ func (b Build) String() string {
 // buildFormat changes when older builds are no longer what would be built now.
 const buildFormat = "build 1"
 
-// Build returns the x86-64 kernel that comes of building spec's source, from the cache if that has it: the
+// Build returns the kernel that comes of building spec's source, from the cache if that has it: the
 // same source, patches, configuration and compiler give the same kernel. It has no modules. Source and objects are
 // kept, so that what differs in a patch alone takes a minute or two, and a build that is stopped goes
 // on the next time. A user's tree is only read.
@@ -67,16 +87,24 @@ func (s Store) build(ctx context.Context, spec Spec, b Build) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := fragment(b.Preempt, b.HZ)
+	mine, err := readFragment(b.Fragment)
+	if err != nil {
+		return nil, err
+	}
+	target, err := targetOf(b.Arch)
 	if err != nil {
 		return nil, &SpecError{spec.String(), err.Error()}
 	}
-	target := x86()
+	asked, err := target.config(b.Preempt, b.HZ)
+	if err != nil {
+		return nil, &SpecError{spec.String(), err.Error()}
+	}
+	asked = mine.over(asked)
 	cc, prefix, err := compilerFor(ctx, spec, target, debianArch(runtime.GOARCH))
 	if err != nil {
 		return nil, err
 	}
-	spec.Arch = target.debian // for apt; a source is for all
+	spec.Arch = BuildArch // for apt; a source is for all
 	// Everything in the cache is named absolutely: make changes directories.
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return nil, err
@@ -85,17 +113,25 @@ func (s Store) build(ctx context.Context, spec Spec, b Build) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	inputs := []string{buildFormat, src.digest, target.debian, asked, cc}
-	for _, p := range patches {
+	j := job{Store: s, spec: spec, what: b, patches: patches, mine: mine, asked: asked, src: src, kbuild: kbuild{
+		target: target, prefix: prefix, say: s.say, usual: usualFiles, tree: src.work.tree(),
+		obj: filepath.Join(src.work.dir, "obj-"+shortSum(target.debian, asked, cc)),
+	}}
+	return s.entry(ctx, j.key(cc), func(dir string) error { return s.fullOfObjects(j.run(ctx, dir)) })
+}
+
+// key names the cache entry: it has all that the kernel comes of, with the compiler cc.
+func (j job) key(cc string) string {
+	inputs := []string{buildFormat, j.src.digest, j.target.debian, j.asked, cc}
+	for _, p := range j.patches {
 		for _, f := range p.forms {
 			inputs = append(inputs, f.digest)
 		}
 	}
-	j := job{Store: s, spec: spec, what: b, patches: patches, asked: asked, src: src, kbuild: kbuild{
-		target: target, prefix: prefix, say: s.say, usual: usualFiles, tree: src.work.tree(),
-		obj: filepath.Join(src.work.dir, "obj-"+shortSum(target.debian, asked, cc)),
-	}}
-	return s.entry(ctx, keyOf(inputs), func(dir string) error { return s.fullOfObjects(j.run(ctx, dir)) })
+	if j.what.AllowKconfig && (j.what.Preempt == rcu.None || j.what.Preempt == rcu.Voluntary) {
+		inputs = append(inputs, "allow-kconfig")
+	}
+	return keyOf(inputs)
 }
 
 // usualFiles is how many lines make prints for files that it makes of our 6.12; a guess for others.
@@ -128,7 +164,8 @@ type job struct {
 	spec    Spec
 	what    Build
 	patches []patch
-	asked   string // the configuration
+	mine    fragment
+	asked   string // the configuration, mine included
 	src     source
 }
 
@@ -148,19 +185,15 @@ func (j job) run(ctx context.Context, dir string) error {
 	if err := j.src.fill(ctx); err != nil {
 		return err
 	}
-	forms, err := j.src.work.patch(j.patches)
-	var wrong *SpecError
-	if errors.As(err, &wrong) {
-		return &SpecError{j.spec.String(), fmt.Sprintf("the patch %s doesn't apply to %s: %s", wrong.Spec, j.src.name, wrong.Msg)}
-	}
+	p, err := j.patch()
 	if err != nil {
 		return err
 	}
 	if err := j.configure(ctx); err != nil {
 		return err
 	}
-	if len(forms) > 0 {
-		j.Store.say("patched with " + strings.Join(forms, ", "))
+	if len(p.forms) > 0 {
+		j.Store.say("patched with " + strings.Join(p.forms, ", "))
 	}
 	if err := j.make(ctx, j.target.make); ctx.Err() != nil {
 		return fmt.Errorf("kernel %q: the build is stopped; the next one goes on from here: %w", j.spec, ctx.Err())
@@ -170,7 +203,27 @@ func (j job) run(ctx context.Context, dir string) error {
 	if err := os.WriteFile(j.whole(), nil, 0o644); err != nil {
 		return err
 	}
-	return j.keep(dir)
+	return j.keep(dir, p)
+}
+
+// A patching is what was done to a source before it was built.
+type patching struct {
+	forms []string // of patches, as applied
+	diff  string   // what AllowKconfig changed
+}
+
+// patch brings the source into the state that is to be built.
+func (j job) patch() (patching, error) {
+	forms, diff, err := j.src.work.patch(j.patches, j.what.allowed)
+	var wrong *SpecError
+	if errors.As(err, &wrong) {
+		return patching{}, &SpecError{j.spec.String(), fmt.Sprintf("the patch %s doesn't apply to %s: %s", wrong.Spec, j.src.name, wrong.Msg)}
+	}
+	if err == nil && diff != "" {
+		j.Store.say(fmt.Sprintf("%s forbids preempt %s; it is allowed by this change of our copy, which makes it a kernel that nobody ships:\n%s",
+			j.src.name, j.what.Preempt, strings.TrimSuffix(diff, "\n")))
+	}
+	return patching{forms, diff}, err
 }
 
 // whole is the file that says that the object directory has held a whole build.
@@ -198,6 +251,9 @@ func (j job) configure(ctx context.Context) error {
 	if err := os.MkdirAll(j.obj, 0o755); err != nil {
 		return err
 	}
+	if err := j.checkFragment(); err != nil {
+		return err
+	}
 	asked := filepath.Join(j.obj, "napistall.config")
 	if err := os.WriteFile(asked, []byte(j.asked), 0o644); err != nil {
 		return err
@@ -213,31 +269,64 @@ func (j job) configure(ctx context.Context) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("kernel %q: %s can't be configured with %s for %s: %s", j.spec, j.src.name, j.what, j.target.kbuild, why(j.tree, j.target.src, wrong))
+	k, err := readKconfigs(j.tree, j.target.src)
+	if err != nil {
+		return fmt.Errorf("kernel %q: find out why it can't be configured: %w", j.spec, err)
+	}
+	text := fmt.Sprintf("kernel %q: %s can't be configured with %s for %s: %s", j.spec, j.src.name, j.what, j.target.kbuild,
+		k.why(wrong, parseConfig(string(got)), j.mine.where))
 	if slices.ContainsFunc(wrong, func(o option) bool { return o.name == "PREEMPT_NONE" || o.name == "PREEMPT_VOLUNTARY" }) {
-		text += "; debian-source:trixie/linux-source-6.12 can have it"
+		text += "; debian-source:trixie/linux-source-6.12 can have it, or --allow-kconfig (allow-kconfig: true) edits what forbids it"
 	}
 	return unsupportedError(text)
 }
 
-// keep makes a cache entry of what was built.
-func (j job) keep(dir string) error {
+// checkFragment returns an error if the user asks for an option that the source doesn't have: Kconfig itself says nothing.
+func (j job) checkFragment() error {
+	if len(j.mine.lines) == 0 {
+		return nil
+	}
+	k, err := readKconfigs(j.tree, j.target.src)
+	if err != nil {
+		return fmt.Errorf("kernel %q: read what options it has: %w", j.spec, err)
+	}
+	if err := j.mine.unknown(k, j.src.name+" for "+j.target.kbuild); err != nil {
+		return inputError{"fragment", &SpecError{j.what.Fragment, err.Error()}}
+	}
+	return nil
+}
+
+// keep makes a cache entry of what was built of what p describes.
+func (j job) keep(dir string, p patching) error {
 	image, err := os.Open(filepath.Join(j.obj, j.target.image))
 	if err != nil {
 		return fmt.Errorf("kernel %q: %w", j.spec, err)
 	}
 	defer image.Close()
-	p := parcel{image: filepath.Join(dir, "vmlinuz"), imageFrom: j.target.image, configFrom: "the build's .config"}
-	if err := writeLimited(p.image, image, maxImage); err != nil {
+	made := parcel{image: filepath.Join(dir, "vmlinuz"), imageFrom: j.target.image, configFrom: "the build's .config"}
+	if err := writeLimited(made.image, image, maxImage); err != nil {
 		return err
 	}
-	if p.config, err = os.ReadFile(filepath.Join(j.obj, ".config")); err != nil {
+	if made.config, err = os.ReadFile(filepath.Join(j.obj, ".config")); err != nil {
 		return err
 	}
 	release, err := os.ReadFile(filepath.Join(j.obj, "include/config/kernel.release"))
 	if err != nil {
 		return fmt.Errorf("kernel %q: %w", j.spec, err)
 	}
-	p.release = strings.TrimSpace(string(release))
-	return p.finish(dir, manifest{Arch: j.target.debian, Version: j.src.version, Packages: j.src.packages})
+	made.release = strings.TrimSpace(string(release))
+	return made.finish(dir, manifest{Arch: j.target.debian, Version: j.src.version, Packages: j.src.packages,
+		Source: j.sourceWords(p.forms), KconfigDiff: p.diff})
+}
+
+// sourceWords says what was built: the source, its state, patches and the user's fragment.
+func (j job) sourceWords(forms []string) string {
+	text := j.src.name
+	if len(forms) > 0 {
+		text += " with " + strings.Join(forms, ", ")
+	}
+	if j.mine.file != "" {
+		text += ", configured with " + j.mine.file
+	}
+	return text
 }

@@ -9,15 +9,19 @@ import (
 	"github.com/napistall/napistall/internal/rcu"
 )
 
-func TestFragment(t *testing.T) {
+func TestTargetConfig(t *testing.T) {
+	x86, err := targetOf("")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for model, want := range map[rcu.Preemption]string{
 		"": "CONFIG_PREEMPT_DYNAMIC=y", rcu.None: "CONFIG_PREEMPT_NONE=y", rcu.Voluntary: "CONFIG_PREEMPT_VOLUNTARY=y",
 		rcu.Full: "CONFIG_PREEMPT=y", rcu.Lazy: "CONFIG_PREEMPT_LAZY=y", rcu.RT: "CONFIG_PREEMPT_RT=y",
 	} {
-		text, err := fragment(model, 1000)
+		text, err := x86.config(model, 1000)
 		if err != nil || !strings.Contains(text, "\n"+want+"\n") || !strings.Contains(text, "\nCONFIG_HZ_1000=y\n") ||
 			(model == "") == strings.Contains(text, "CONFIG_PREEMPT_DYNAMIC=n") {
-			t.Errorf("fragment(%q) = %v; want %s in\n%s", model, err, want, text)
+			t.Errorf("config(%q) = %v; want %s in\n%s", model, err, want, text)
 		}
 	}
 }
@@ -51,13 +55,13 @@ config C
 endif
 	depends on NOTHING
 `
-	found := make(map[string]kconfigEntry)
-	readKconfig(text, "x/Kconfig", []string{"A", "B", "C", "Z"}, found)
-	want := map[string]kconfigEntry{
+	found := make(kconfig)
+	found.read(text, "x/Kconfig")
+	want := kconfig{
 		"A": {"x/Kconfig:3", []string{"B && (C || D)", "!E"}}, "B": {where: "x/Kconfig:11"}, "C": {"x/Kconfig:14", []string{"A"}},
 	}
 	if d := cmp.Diff(want, found, cmp.AllowUnexported(kconfigEntry{})); d != "" {
-		t.Errorf("readKconfig (-want +got):\n%s", d)
+		t.Errorf("read (-want +got):\n%s", d)
 	}
 }
 

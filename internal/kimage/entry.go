@@ -24,15 +24,18 @@ const manifestFormat = 1
 
 // A manifest describes one entry of the cache and is its last file to be written.
 type manifest struct {
-	Format     int         `json:"format"`
-	Release    string      `json:"release"`
-	Version    string      `json:"version,omitempty"`
-	Arch       string      `json:"arch"`
-	Packages   []string    `json:"packages,omitempty"`
-	Image      entryFile   `json:"image"`
-	Config     *entryFile  `json:"config,omitempty"`
-	ConfigFrom string      `json:"config_from,omitempty"`
-	Modules    []entryFile `json:"modules"`
+	Format   int      `json:"format"`
+	Release  string   `json:"release"`
+	Version  string   `json:"version,omitempty"`
+	Arch     string   `json:"arch"`
+	Packages []string `json:"packages,omitempty"`
+	// Of a kernel that was built here: see Image.
+	Source      string      `json:"source,omitempty"`
+	KconfigDiff string      `json:"kconfig_diff,omitempty"`
+	Image       entryFile   `json:"image"`
+	Config      *entryFile  `json:"config,omitempty"`
+	ConfigFrom  string      `json:"config_from,omitempty"`
+	Modules     []entryFile `json:"modules"`
 }
 
 // An entryFile is one file of an entry.
@@ -102,6 +105,7 @@ func openEntry(dir string) (*Image, error) {
 	img := &Image{
 		Release: m.Release, Version: m.Version, Packages: m.Packages, Arch: m.Arch, GOARCH: a.goarch,
 		Path: filepath.Join(dir, m.Image.Name), Digest: m.Image.SHA256, ConfigFrom: m.ConfigFrom,
+		Source: m.Source, KconfigDiff: m.KconfigDiff,
 	}
 	if m.Config != nil {
 		if err := m.Config.verify(dir); err != nil {

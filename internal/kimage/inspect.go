@@ -32,6 +32,9 @@ type Inspection struct {
 	Release string `json:"release,omitempty"`
 	Arch    string `json:"arch,omitempty"` // Debian's name
 	Banner  string `json:"banner,omitempty"`
+	// Source and KconfigDiff are those of the Image.
+	Source      string `json:"source,omitempty"`
+	KconfigDiff string `json:"kconfig_diff,omitempty"`
 	// Preempt is the model in force after a boot without preempt=.
 	Preempt    rcu.Preemption `json:"preempt,omitempty"`
 	Dynamic    Support        `json:"dynamic"`     // PREEMPT_DYNAMIC: preempt= chooses the model
@@ -69,7 +72,7 @@ type Fact struct {
 // Inspect finds out what img can do: from its package's configuration, else from the one built into
 // the image, else from the image's version banner.
 func Inspect(ctx context.Context, img *Image) (Inspection, error) {
-	in := Inspection{Spec: img.Spec, Release: img.Release, Arch: img.Arch, sources: map[string]string{}}
+	in := Inspection{Spec: img.Spec, Release: img.Release, Arch: img.Arch, Source: img.Source, KconfigDiff: img.KconfigDiff, sources: map[string]string{}}
 	head, err := identifyFile(img.Path)
 	if err != nil {
 		return Inspection{}, fmt.Errorf("inspect %s: %w", img.Path, err)
@@ -303,6 +306,12 @@ func (in Inspection) Facts() []Fact {
 		{"packet", "packet sockets", string(in.Packet)},
 		{"virtio_console", "virtio console", string(in.VirtioConsole)},
 	}
+	if in.Source != "" {
+		rows = append(rows, [3]string{"source", "built from", in.Source})
+	}
+	if in.KconfigDiff != "" {
+		rows = append(rows, [3]string{"kconfig_diff", "Kconfig", "edited to allow preempt " + string(in.Preempt) + ": a kernel that nobody ships"})
+	}
 	in.deriveSources()
 	facts := make([]Fact, 0, len(rows))
 	for _, r := range rows {
@@ -326,6 +335,7 @@ func (in Inspection) bootModel() string {
 // deriveSources names the sources of what follows from other facts.
 func (in Inspection) deriveSources() {
 	in.sources["arch"] = "the image"
+	in.sources["source"], in.sources["kconfig_diff"] = "the build", "the build, by allow-kconfig"
 	in.sources["models"] = "PREEMPT_DYNAMIC, the release and the architecture"
 	if in.Dynamic == No {
 		in.sources["models"] = "no PREEMPT_DYNAMIC: it has one model"

@@ -29,6 +29,12 @@ type Image struct {
 	Config []string
 	// ConfigFrom says where Config was found.
 	ConfigFrom string
+	// Source says what a kernel that was built here was built from: "linux-source-6.12 6.12.117-1 with fix.patch"; empty
+	// for others. A tree with changes that aren't committed is called dirty.
+	Source string
+	// KconfigDiff is the change of kernel/Kconfig.preempt by which the kernel has a preemption model that its source
+	// forbids; empty if it needed none.
+	KconfigDiff string
 	// Modules are decompressed and in load order: each comes after those that it depends on.
 	Modules []Module
 }
@@ -41,13 +47,22 @@ type Module struct {
 }
 
 // A SpecError says that a kernel spec can't be followed because of what it says: it has a wrong
-// form, or names something that doesn't exist.
+// form, or names something that doesn't exist. It also stands for a patch or fragment in whose name or text that is so.
 type SpecError struct {
 	Spec string // as written
 	Msg  string // what is wrong, and what there is instead
 }
 
 func (e *SpecError) Error() string { return fmt.Sprintf("kernel %q: %s", e.Spec, e.Msg) }
+
+// An inputError is a SpecError about a file that a build takes, and is called by what it is.
+type inputError struct {
+	what string // patch or fragment
+	err  *SpecError
+}
+
+func (e inputError) Error() string { return fmt.Sprintf("%s %q: %s", e.what, e.err.Spec, e.err.Msg) }
+func (e inputError) Unwrap() error { return e.err }
 
 // An unsupportedError matches errors.ErrUnsupported without its text.
 type unsupportedError string

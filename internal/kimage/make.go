@@ -41,11 +41,11 @@ func (k kbuild) make(ctx context.Context, args ...string) error {
 	}
 	defer log.Close() // what is in it serves reading only
 	out := &makeOutput{log: log, usual: k.usual, say: k.say, started: time.Now(), said: time.Now()}
-	argv := append([]string{"-C", k.tree, "O=" + k.obj, "ARCH=" + k.target.kbuild, "-j" + strconv.Itoa(runtime.NumCPU())}, args...)
+	argv := []string{"-C", k.tree, "O=" + k.obj, "ARCH=" + k.target.kbuild, "-j" + strconv.Itoa(runtime.NumCPU())}
 	if k.prefix != "" {
 		argv = append(argv, "CROSS_COMPILE="+k.prefix)
 	}
-	cmd := exec.CommandContext(ctx, "make", argv...)
+	cmd := exec.CommandContext(ctx, "make", append(argv, args...)...)
 	cmd.Env = buildEnv()
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -108,6 +108,9 @@ func TestApplyHunks(t *testing.T) {
 }
 
 // The tree is restored to the byte, files come and go with patches, and only what differs is written.
+// noEdit leaves Kconfig as it is.
+func noEdit(text string) (string, string) { return text, "" }
+
 func TestWorkTree(t *testing.T) {
 	w := workTree{t.TempDir()}
 	for name, text := range fakeTree() {
@@ -141,7 +144,7 @@ func TestWorkTree(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := listing(t, w.tree())
-		if _, err := w.patch(patches); err != nil {
+		if _, _, err := w.patch(patches, noEdit); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
 		got := texts(t, w.tree())
@@ -184,7 +187,7 @@ func TestWorkTreeUntouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.patch(patches); err == nil {
+	if _, _, err := w.patch(patches, noEdit); err == nil {
 		t.Error("one patch applies twice")
 	}
 	if d := cmp.Diff(before, listing(t, w.dir)); d != "" {
@@ -202,7 +205,7 @@ func TestWorkTreeAfterKill(t *testing.T) {
 	writeFile(t, filepath.Join(w.dir, "patched.json"), []byte(`{"net/core/dev.c": true}`))
 	writeFile(t, filepath.Join(w.dir, "pristine/net/core/dev.c"), []byte(fakeDev))
 	writeFile(t, filepath.Join(w.tree(), "net/core/dev.c"), []byte(fakeDev[:40]))
-	if _, err := w.patch(nil); err != nil {
+	if _, _, err := w.patch(nil, noEdit); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(fakeTree(), texts(t, w.tree())); d != "" {

@@ -31,13 +31,9 @@ const builtinPatches = "yield-on-exit.patch"
 // FindPatch returns where the patch called name is: a file, relative names starting from dir, else the
 // same name if such a patch comes with napistall. Its error is a *SpecError.
 func FindPatch(dir, name string) (string, error) {
-	file := name
-	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("find patch %s: %w", name, err)
-		}
-		file = filepath.Join(home, rest)
+	file, err := homed(name)
+	if err != nil {
+		return "", err
 	}
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
@@ -47,11 +43,11 @@ func FindPatch(dir, name string) (string, error) {
 	case err == nil && info.Mode().IsRegular():
 		return filepath.Abs(file)
 	case err == nil:
-		return "", &SpecError{name, "want a patch, and it is no file"}
+		return "", inputError{"patch", &SpecError{name, "want a patch, and it is no file"}}
 	case len(builtinPatch(name)) > 0:
 		return name, nil
 	}
-	return "", &SpecError{name, fmt.Sprintf("there is no such patch; %s comes with napistall", builtinPatches)}
+	return "", inputError{"patch", &SpecError{name, fmt.Sprintf("there is no such patch; %s comes with napistall", builtinPatches)}}
 }
 
 // A patch is one patch in the forms that it has.
@@ -86,7 +82,7 @@ func readPatches(names []string) ([]patch, error) {
 			}
 			files, err := parsePatch(text)
 			if err != nil {
-				return nil, &SpecError{name, err.Error()}
+				return nil, inputError{"patch", &SpecError{name, err.Error()}}
 			}
 			sum := sha256.Sum256(text)
 			p.forms = append(p.forms, patchForm{filepath.Base(form), hex.EncodeToString(sum[:]), files})
@@ -229,20 +225,24 @@ func (w workTree) original(journal map[string]bool) func(string) (content, error
 	}
 }
 
-// patch makes the tree what it is with patches, and without any others. It returns the forms used.
-func (w workTree) patch(patches []patch) (forms []string, err error) {
+// patch makes the tree what it is with patches and edit, and without any others. It returns the forms used, and
+// edit's diff. Edit changes kernel/Kconfig.preempt.
+func (w workTree) patch(patches []patch, edit func(text string) (edited, diff string)) (forms []string, diff string, err error) {
 	journal, err := w.journal()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	original := w.original(journal)
 	wanted := make(map[string]content)
 	for _, p := range patches {
 		form, err := p.apply(wanted, original)
 		if err != nil {
-			return nil, &SpecError{p.name, err.Error()}
+			return nil, "", &SpecError{p.name, err.Error()}
 		}
 		forms = append(forms, form)
+	}
+	if diff, err = editKconfig(wanted, original, edit); err != nil {
+		return nil, "", err
 	}
 	for name := range wanted {
 		if _, ok := journal[name]; ok {
@@ -250,17 +250,32 @@ func (w workTree) patch(patches []patch) (forms []string, err error) {
 		}
 		c, err := original(name)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if err := w.keep(name, c); err != nil {
-			return nil, fmt.Errorf("keep the original of %s: %w", name, err)
+			return nil, "", fmt.Errorf("keep the original of %s: %w", name, err)
 		}
 		journal[name] = c != nil
 	}
 	if err := w.write(journal, wanted); err != nil {
-		return nil, fmt.Errorf("patch the source: %w", err)
+		return nil, "", fmt.Errorf("patch the source: %w", err)
 	}
-	return forms, nil
+	return forms, diff, nil
+}
+
+// editKconfig changes kernel/Kconfig.preempt, as patched so far, by edit.
+func editKconfig(wanted map[string]content, original func(string) (content, error), edit func(string) (string, string)) (diff string, err error) {
+	old, ok := wanted[kconfigPreempt]
+	if !ok {
+		if old, err = original(kconfigPreempt); err != nil {
+			return "", err
+		}
+	}
+	edited, diff := edit(string(old))
+	if diff != "" {
+		wanted[kconfigPreempt] = content(edited)
+	}
+	return diff, nil
 }
 
 // keep puts an original beside the tree.

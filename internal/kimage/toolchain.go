@@ -10,29 +10,6 @@ import (
 	"strings"
 )
 
-// A buildTarget is an architecture that kernels are built for.
-type buildTarget struct {
-	debian string // Debian's name
-	kbuild string // make's ARCH=
-	src    string // the directory in arch/
-	cross  string // prefix of the compiler where this machine has another architecture
-	image  string // what make leaves, below the object directory
-	make   string // make's target for it
-}
-
-// x86 is the one that there is.
-func x86() buildTarget {
-	return buildTarget{BuildArch, "x86_64", "x86", "x86_64-linux-gnu-", "arch/x86/boot/bzImage", "bzImage"}
-}
-
-// prefix returns what compiler names begin with on this machine.
-func (t buildTarget) prefix(machine string) string {
-	if t.debian == machine {
-		return ""
-	}
-	return t.cross
-}
-
 // compiler says which compiler it is, to the version: the first line of gcc --version.
 func compiler(ctx context.Context, prefix string) (string, error) {
 	cmd := exec.CommandContext(ctx, prefix+"gcc", "--version")

@@ -167,8 +167,14 @@ func buildWords(a explain.ArmSummary) string {
 	if f.Kernel != "" {
 		s[2] = "from " + f.Kernel
 	}
+	if f.Source != "" && f.Source != a.Arm.Kernel {
+		s = append(s, "built from "+f.Source)
+	}
 	if len(a.Arm.Patch) > 0 {
 		s = append(s, "with "+strings.Join(a.Arm.Patch, ", "))
+	}
+	if f.KconfigDiff != "" {
+		s = append(s, "kernel/Kconfig.preempt edited to allow "+string(f.Preempt)+", which the source forbids")
 	}
 	if c := slices.DeleteFunc(slices.Clone(f.Config), func(l string) bool { return !rcu.Decides(l) }); len(c) > 0 {
 		s = append(s, strings.Join(c, " "))

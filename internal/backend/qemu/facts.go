@@ -13,7 +13,7 @@ import (
 // enrich adds to f which spec the kernel is, and what its configuration says and the guest could not
 // read.
 func (k kernel) enrich(f *experiment.Facts) {
-	f.Kernel = k.spec
+	f.Kernel, f.Source, f.KconfigDiff = k.spec, k.source, k.kconfigDiff
 	if len(f.Config) == 0 {
 		f.Config = slices.Clone(k.config)
 	}

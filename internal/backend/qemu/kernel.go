@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type kernel struct {
 	preempt  rcu.Preemption // in force without preempt=; empty if unknown
 	hz       int            // 0 if unknown
 	config   []string       // CONFIG_ lines that matter; empty if unknown
+	// source and kconfigDiff are kimage.Image's.
+	source, kconfigDiff string
 	// accepts returns whether it can run under a model, and why not; nil accepts all.
 	accepts func(rcu.Preemption) (bool, string)
 	// write writes the initramfs for a trial.
@@ -73,7 +76,7 @@ func (b Backend) fetchSpec(ctx context.Context, text string, arm experiment.Arm)
 	}
 	arch := spec.Arch
 	if spec.Built() {
-		arch = kimage.BuildArch
+		arch = cmp.Or(arm.Config.Arch, kimage.BuildArch)
 	}
 	if m, ok := machineOf(arch); ok && b.Binary == "" {
 		if _, err := m.find(); err != nil {
@@ -104,6 +107,7 @@ func (b Backend) fetchSpec(ctx context.Context, text string, arm experiment.Arm)
 		hz:       found.HZ,
 		config:   slices.DeleteFunc(slices.Clone(img.Config), func(line string) bool { return !rcu.Decides(line) }),
 		accepts:  found.AcceptsPreempt,
+		source:   img.Source, kconfigDiff: img.KconfigDiff,
 		write: func(w io.Writer, trial experiment.Trial) error {
 			return writeInitramfs(w, img, trial)
 		},
@@ -119,7 +123,7 @@ func (b Backend) image(ctx context.Context, spec kimage.Spec, arm experiment.Arm
 		return nil, unsupportedError(fmt.Sprintf("arm %s: a kernel built with config preempt %s can't run with preempt %s: name one of them",
 			arm.Name, built, arm.Preempt))
 	}
-	return b.Store.Build(ctx, spec, kimage.Build{Preempt: arm.Config.Preempt, HZ: arm.Config.HZ, Patches: arm.Patch})
+	return b.Store.Build(ctx, spec, kimage.BuildOf(arm))
 }
 
 // channelsOf offers a second serial port to a kernel that may have no virtio-serial.
