@@ -20,10 +20,11 @@ var imports = map[string]struct {
 	level int
 	may   []string
 }{
-	"internal/rcu":     {0, nil},
-	"internal/stats":   {0, nil},
-	"internal/machine": {0, []string{"internal/rcu"}},
-	"internal/testenv": {0, nil}, // tests only: what a machine lacks
+	"internal/rcu":        {0, nil},
+	"internal/stats":      {0, nil},
+	"internal/machine":    {0, []string{"internal/rcu"}},
+	"internal/testenv":    {0, nil}, // tests only: what a machine lacks
+	"internal/traceevent": {0, nil},
 
 	"klog":                {1, nil}, // public: nothing internal may show in its API
 	"internal/experiment": {1, []string{"internal/rcu"}},
@@ -42,11 +43,11 @@ var imports = map[string]struct {
 	}},
 	"internal/rundir": {3, []string{"internal/experiment", "internal/rcu", "internal/wire"}},
 	"internal/report": {3, []string{
-		"internal/experiment", "internal/explain", "internal/rcu", "internal/stats", "klog",
+		"internal/experiment", "internal/explain", "internal/rcu", "internal/stats", "internal/traceevent", "klog",
 	}},
 	"internal/doctor":              {3, []string{"internal/explain", "internal/machine", "internal/rcu", "klog"}},
 	"internal/check":               {3, []string{"internal/model", "internal/rcu"}},
-	"internal/backend/sim":         {3, []string{"internal/backend", "internal/experiment", "internal/model", "internal/rcu"}},
+	"internal/backend/sim":         {3, []string{"internal/backend", "internal/experiment", "internal/model", "internal/rcu", "internal/traceevent"}},
 	"internal/backend/backendtest": {3, []string{"internal/backend", "internal/experiment", "internal/rcu"}},
 
 	"internal/backend/qemu": {4, []string{
@@ -69,7 +70,7 @@ var imports = map[string]struct {
 // pure packages take values and io.Readers and return values: they import nothing with an effect.
 var pure = []string{
 	"internal/rcu", "internal/experiment", "internal/stats", "klog", "internal/wire",
-	"internal/explain", "internal/report", "internal/model", "internal/doctor",
+	"internal/explain", "internal/report", "internal/model", "internal/doctor", "internal/traceevent",
 }
 
 // effects are what a pure package must not import.

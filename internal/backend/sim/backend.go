@@ -146,10 +146,10 @@ func (t *target) Run(ctx context.Context, trial experiment.Trial, emit func(expe
 	s.watch = func(out model.Outcome) {
 		tr.step(s.engine, out)
 		if s.err == nil {
-			s.err = cmp.Or(tr.err, ctx.Err())
+			s.err = cmp.Or(tr.w.Err(), ctx.Err())
 		}
 	}
-	if err := s.run(); err != nil && ctx.Err() == nil && tr.err == nil {
+	if err := s.run(); err != nil && ctx.Err() == nil && tr.w.Err() == nil {
 		return err
 	}
 	return cmp.Or(ctx.Err(), tr.finish()) // interrupted, it is still whole

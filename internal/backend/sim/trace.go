@@ -1,12 +1,12 @@
 package sim
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/napistall/napistall/internal/model"
+	"github.com/napistall/napistall/internal/traceevent"
 )
 
 // A Trace writes the events of one trial as JSON in Chrome's trace event format, which Perfetto's and Chrome's viewers
@@ -18,18 +18,17 @@ type Trace struct {
 	// Max is how many events are written at most; 0 is DefaultTraceMax. What is beyond is counted.
 	Max int
 
-	w       *bufio.Writer
+	w       *traceevent.Writer
 	n       int
 	skipped int
 	last    [2]int64 // when the last slice of each CPU ended
-	err     error
 }
 
 // DefaultTraceMax is as much as the viewers open without trouble: some hundred megabytes.
 const DefaultTraceMax = 1_000_000
 
 // NewTrace returns a trace that writes to w, which the caller closes after the trial.
-func NewTrace(w io.Writer) *Trace { return &Trace{w: bufio.NewWriterSize(w, 1<<16)} }
+func NewTrace(w io.Writer) *Trace { return &Trace{w: traceevent.NewWriter(w)} }
 
 var errNoTrace = errors.New("nothing was traced: the trial has no event in the span that was asked for")
 
@@ -40,22 +39,24 @@ func (t *Trace) step(e *engine, out model.Outcome) {
 	from := max(t.last[cpu&1], at-e.p.cost(out, e.p.interrupt))
 	t.last[cpu&1] = at
 	switch {
-	case t.err != nil || at < t.From || t.To > 0 && at > t.To || out.Step == model.StepNone:
+	case t.w.Err() != nil || at < t.From || t.To > 0 && at > t.To || out.Step == model.StepNone:
 		return
 	case t.n >= t.limit():
 		t.skipped++
 		return
 	}
 	t.open(e)
+	t.n++
+	track := traceevent.Track{PID: 1, TID: cpu}
+	args := traceevent.Args{"task": fmt.Sprint(out.Task), "n": out.N}
 	if cost := at - from; cost > 0 && out.Step != model.StepAge && out.Step != model.StepArrive {
-		t.event(`{"name":%q,"ph":"X","pid":1,"tid":%d,"ts":%s,"dur":%s,"args":{"task":%q,"n":%d}}`,
-			out.Step, cpu, micros(from), micros(cost), out.Task, out.N)
+		t.w.Slice(track, fmt.Sprint(out.Step), from, from+cost, args)
 	} else {
-		t.event(`{"name":%q,"ph":"i","s":"t","pid":1,"tid":%d,"ts":%s,"args":{"task":%q,"n":%d}}`,
-			out.Step, cpu, micros(at), out.Task, out.N)
+		t.w.Instant(track, fmt.Sprint(out.Step), at, args)
 	}
 	if f := out.Effects &^ quiet; f != 0 {
-		t.event(`{"name":%q,"ph":"i","s":"p","pid":1,"tid":%d,"ts":%s,"args":{}}`, f, cpu, micros(at))
+		t.n++
+		t.w.Across(track, fmt.Sprint(f), at, nil)
 	}
 }
 
@@ -82,42 +83,20 @@ func (t *Trace) open(e *engine) {
 	if t.n > 0 {
 		return
 	}
-	t.write(`{"displayTimeUnit":"ns","otherData":{"source":"napistall sim","arm":%q},"traceEvents":[`+"\n", e.rec.arm.Name)
-	t.write(`{"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":%q}}`, "model of "+e.rec.facts.Kernel)
-	names := []string{"CPU under test", "CPU of the probes"}
-	for cpu, name := range names {
-		t.write(",\n"+`{"name":"thread_name","ph":"M","pid":1,"tid":%d,"args":{"name":%q}}`, cpu, name)
-	}
-}
-
-func (t *Trace) event(format string, args ...any) {
-	t.n++
-	t.write(",\n"+format, args...)
-}
-
-func (t *Trace) write(format string, args ...any) {
-	if t.err == nil {
-		_, t.err = fmt.Fprintf(t.w, format, args...)
+	t.w.Open(traceevent.Args{"source": "napistall sim", "arm": e.rec.arm.Name})
+	t.w.Process(1, "model of "+e.rec.facts.Kernel)
+	for cpu, name := range []string{"CPU under test", "CPU of the probes"} {
+		t.w.Thread(traceevent.Track{PID: 1, TID: cpu}, name)
 	}
 }
 
 // finish ends the JSON.
 func (t *Trace) finish() error {
-	if t.n == 0 && t.err == nil {
+	if t.n == 0 && t.w.Err() == nil {
 		return errNoTrace
 	}
-	t.write("\n]}\n")
-	if t.err == nil {
-		t.err = t.w.Flush()
-	}
-	if t.err != nil {
-		return fmt.Errorf("write the trace: %w", t.err)
-	}
-	return nil
+	return t.w.Finish()
 }
 
 // Skipped is how many events were beyond Max.
 func (t *Trace) Skipped() int { return t.skipped }
-
-// micros writes nanoseconds as microseconds, which is the format's unit.
-func micros(ns int64) string { return fmt.Sprintf("%d.%03d", ns/1000, ns%1000) }
