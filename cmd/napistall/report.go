@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,8 +17,8 @@ import (
 
 // A reportCommand holds report's flags.
 type reportCommand struct {
-	format, out string
-	long        bool
+	format, out, origin string
+	long                bool
 }
 
 // A reportFormat is one way to write a run that was read from dir.
@@ -33,8 +35,13 @@ func (c reportCommand) formats() []reportFormat {
 	return []reportFormat{
 		{"text", "the table and the verdict, for a terminal", plain(func(w io.Writer, r report.Run) error { return report.Text(w, r, c.text()) })},
 		{"mail", "plain text under 72 columns, for a kernel mailing list", plain(report.Mail)},
+		{"md", "Markdown, for GitHub", plain(report.MD)},
 		{"json", "one document with everything", plain(report.JSON)},
 		{"csv", "a row for each sample", plain(report.CSV)},
+		{"bench", "lines of Go benchmarks, for benchstat", plain(report.Bench)},
+		{"junit", "test suites in XML, for CI systems", plain(report.JUnit)},
+		{"kcidb", fmt.Sprintf("KernelCI's schema %d.%d, under --origin", report.KCIDBMajor, report.KCIDBMinor),
+			plain(func(w io.Writer, r report.Run) error { return report.KCIDB(w, r, c.origin) })},
 	}
 }
 
@@ -66,6 +73,7 @@ func newReport() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.format, "format", "text", listWords(names))
 	cmd.Flags().BoolVar(&c.long, "long", false, "print the long form of the text")
+	cmd.Flags().StringVar(&c.origin, "origin", report.KCIDBOrigin, "kcidb: submit as the system `NAME`, which KernelCI gave to you")
 	cmd.Flags().StringVarP(&c.out, "output", "o", "", "write to `FILE`, which is only there, or replaced, once it is whole")
 	return cmd
 }
@@ -88,6 +96,12 @@ func (c reportCommand) run(stdout io.Writer, path string) error {
 	}
 	if c.long && c.format != "text" {
 		return usagef("--long goes with --format text")
+	}
+	if !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(c.origin) {
+		return usagef("--origin %q: want lower-case letters, digits and _", c.origin)
+	}
+	if c.origin != report.KCIDBOrigin && c.format != "kcidb" {
+		return usagef("--origin goes with --format kcidb")
 	}
 	dir, err := rundir.Open(path)
 	if err != nil {

@@ -36,6 +36,10 @@ func formats() []format {
 		{"mail", Mail},
 		{"json", JSON},
 		{"csv", CSV},
+		{"md", MD},
+		{"bench", Bench},
+		{"junit.xml", JUnit},
+		{"kcidb.json", kcidb},
 	}
 }
 
