@@ -83,46 +83,54 @@ func (s Store) Build(ctx context.Context, spec Spec, b Build) (*Image, error) {
 }
 
 func (s Store) build(ctx context.Context, spec Spec, b Build) (*Image, error) {
-	patches, err := readPatches(b.Patches)
+	j, err := s.job(ctx, spec, b)
 	if err != nil {
 		return nil, err
+	}
+	return s.entry(ctx, j.key(), func(dir string) error { return s.fullOfObjects(j.run(ctx, dir)) })
+}
+
+// job reads all that decides what comes of a build.
+func (s Store) job(ctx context.Context, spec Spec, b Build) (job, error) {
+	patches, err := readPatches(b.Patches)
+	if err != nil {
+		return job{}, err
 	}
 	mine, err := readFragment(b.Fragment)
 	if err != nil {
-		return nil, err
+		return job{}, err
 	}
 	target, err := targetOf(b.Arch)
 	if err != nil {
-		return nil, &SpecError{spec.String(), err.Error()}
+		return job{}, &SpecError{spec.String(), err.Error()}
 	}
 	asked, err := target.config(b.Preempt, b.HZ)
 	if err != nil {
-		return nil, &SpecError{spec.String(), err.Error()}
+		return job{}, &SpecError{spec.String(), err.Error()}
 	}
 	asked = mine.over(asked)
 	cc, prefix, err := compilerFor(ctx, spec, target, debianArch(runtime.GOARCH))
 	if err != nil {
-		return nil, err
+		return job{}, err
 	}
 	spec.Arch = BuildArch // for apt; a source is for all
 	// Everything in the cache is named absolutely: make changes directories.
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
-		return nil, err
+		return job{}, err
 	}
 	src, err := s.source(ctx, spec)
 	if err != nil {
-		return nil, err
+		return job{}, err
 	}
-	j := job{Store: s, spec: spec, what: b, patches: patches, mine: mine, asked: asked, src: src, kbuild: kbuild{
+	return job{Store: s, spec: spec, what: b, patches: patches, mine: mine, asked: asked, cc: cc, src: src, kbuild: kbuild{
 		target: target, prefix: prefix, say: s.say, usual: usualFiles, tree: src.work.tree(),
 		obj: filepath.Join(src.work.dir, "obj-"+shortSum(target.debian, asked, cc)),
-	}}
-	return s.entry(ctx, j.key(cc), func(dir string) error { return s.fullOfObjects(j.run(ctx, dir)) })
+	}}, nil
 }
 
-// key names the cache entry: it has all that the kernel comes of, with the compiler cc.
-func (j job) key(cc string) string {
-	inputs := []string{buildFormat, j.src.digest, j.target.debian, j.asked, cc}
+// key names the cache entry: it has all that the kernel comes of.
+func (j job) key() string {
+	inputs := []string{buildFormat, j.src.digest, j.target.debian, j.asked, j.cc}
 	for _, p := range j.patches {
 		for _, f := range p.forms {
 			inputs = append(inputs, f.digest)
@@ -166,6 +174,7 @@ type job struct {
 	patches []patch
 	mine    fragment
 	asked   string // the configuration, mine included
+	cc      string // the compiler
 	src     source
 }
 
