@@ -141,12 +141,12 @@ func nearest(word string, names []string) string {
 }
 
 // Nearest returns the names that word may have been meant to be, the likeliest first and at most five. Of its
-// letters a third may be wrong, one in any case; small and capital ones are the same.
+// letters a third may be wrong, one in any case and three at most; small and capital ones are the same.
 func Nearest(word string, names []string) []string {
 	if len(word) < 2 {
 		return nil
 	}
-	most := max(1, len(word)/3)
+	most := min(max(1, len(word)/3), 3) // further, edits only says that it is far
 	lower := strings.ToLower(word)
 	byEdits := make([][]string, most+1)
 	for _, n := range names {

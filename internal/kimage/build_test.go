@@ -130,7 +130,7 @@ func TestBuildErrors(t *testing.T) {
 		{name: "hz", b: Build{HZ: 7}, wrong: true, want: "HZ 7: a kernel for amd64 takes 100, 250, 300 or 1000"},
 		{name: "model", b: Build{Preempt: "eager"}, wrong: true, want: "preemption model \"eager\""},
 		{name: "package", spec: "debian-source:trixie/linux-source-1.0", wrong: true, want: "trixie has no package linux-source-1.0; of kernel sources it has linux-source-6.12"},
-		{name: "binary", spec: "host", wrong: true, want: "only tree:PATH and debian-source:SUITE/PACKAGE are built"},
+		{name: "binary", spec: "host", wrong: true, want: "only tree:PATH[@REV] and debian-source:SUITE/PACKAGE are built"},
 		{name: "tree", spec: "tree:" + dir, wrong: true, want: "no kernel source: it has no Makefile"},
 		{name: "offline", offline: true, is: errors.ErrUnsupported, want: "offline"},
 	}

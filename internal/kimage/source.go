@@ -39,7 +39,7 @@ func (s Store) source(ctx context.Context, spec Spec) (source, error) {
 	case Tree:
 		return s.treeSource(ctx, spec)
 	}
-	return source{}, &SpecError{spec.String(), "only tree:PATH and debian-source:SUITE/PACKAGE are built from source"}
+	return source{}, &SpecError{spec.String(), "only tree:PATH[@REV] and debian-source:SUITE/PACKAGE are built from source"}
 }
 
 // debianSource resolves a source package. Like a kernel's, its newest version is looked up in an
@@ -179,9 +179,12 @@ func (s Store) unpackSource(ctx context.Context, spec Spec, src source) error {
 	return os.Rename(filepath.Join(half, "tree"), src.work.tree())
 }
 
+// kernelFiles are files by which a kernel's source is known.
+func kernelFiles() []string { return []string{"Makefile", "Kconfig", "net/core/dev.c"} }
+
 // isKernel says what keeps a directory from being a kernel's source.
 func isKernel(dir string) error {
-	for _, name := range []string{"Makefile", "Kconfig", "net/core/dev.c"} {
+	for _, name := range kernelFiles() {
 		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("that is no kernel source: it has no %s", name)
 		} else if err != nil {

@@ -35,13 +35,13 @@ type Spec struct {
 	Files []string
 	// Modules is File's directory of modules; may be empty.
 	Modules string
-	// Path is the source of Tree; Package that of DebianSource.
+	// Path is the source of Tree, with @ and a revision behind it if one is named; Package that of DebianSource.
 	Path    string
 	Package string
 }
 
 // specForms is the answer to a spec that has no known form.
-const specForms = "want debian:SUITE[/ARCH[/FLAVOUR[/RELEASE]]], deb:FILE[,FILE…], file:IMAGE[,modules=DIR], host, tree:PATH or debian-source:SUITE/PACKAGE"
+const specForms = "want debian:SUITE[/ARCH[/FLAVOUR[/RELEASE]]], deb:FILE[,FILE…], file:IMAGE[,modules=DIR], host, tree:PATH[@REV] or debian-source:SUITE/PACKAGE"
 
 var (
 	suiteForm   = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
@@ -76,7 +76,7 @@ func ParseSpec(s string) (Spec, error) {
 		return parseFile(s, rest)
 	case Tree:
 		if rest == "" {
-			return Spec{}, &SpecError{s, "want tree:PATH"}
+			return Spec{}, &SpecError{s, "want tree:PATH or tree:PATH@REV"}
 		}
 		return Spec{Kind: Tree, Path: rest}, nil
 	case DebianSource:

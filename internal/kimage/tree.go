@@ -44,12 +44,12 @@ func (f treeFile) line() string { return fmt.Sprintf("%s %v", f.Digest, f.Mode&0
 // treeSource reads a user's source tree. Its digest is that of its files' contents, whatever git says, so that
 // a tree that isn't committed is built as it stands.
 func (s Store) treeSource(ctx context.Context, spec Spec) (source, error) {
-	path, err := s.userFile(spec, spec.Path)
+	path, rev, err := s.treeAt(spec)
 	if err != nil {
 		return source{}, err
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return source{}, err
+	if rev != "" {
+		return s.revSource(ctx, spec, path, rev)
 	}
 	if err := isKernel(path); err != nil {
 		return source{}, &SpecError{spec.String(), err.Error()}
@@ -71,7 +71,7 @@ func (s Store) treeSource(ctx context.Context, spec Spec) (source, error) {
 		if _, err := os.Stat(work.tree()); err != nil {
 			s.say(fmt.Sprintf("copying the %d files of %s, which is left as it is", len(state.There), spec.Path))
 		}
-		if err := copyTree(ctx, path, work, state); err != nil {
+		if err := copyTree(ctx, work, state, fileOf(path)); err != nil {
 			return fmt.Errorf("kernel %q: copy the tree: %w", spec, err)
 		}
 		return nil
@@ -90,9 +90,16 @@ func gitVersion(ctx context.Context, dir string) string {
 
 // git runs git so that it changes nothing, not even its index.
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	return gitCommand(ctx, dir, args...).Output()
+}
+
+// gitCommand is git in dir, whatever repository the environment names, as it does below a hook. It refreshes no index and
+// fetches no objects.
+func gitCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Env = append(buildEnv(), "GIT_OPTIONAL_LOCKS=0")
-	return cmd.Output()
+	env := slices.DeleteFunc(buildEnv(), func(v string) bool { return strings.HasPrefix(v, "GIT_") && !strings.HasPrefix(v, "GIT_CONFIG") })
+	cmd.Env = append(env, "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1")
+	return cmd
 }
 
 // What builds leave in a tree that isn't git's: files, and whole directories.
@@ -202,9 +209,23 @@ func (w workTree) state() treeState {
 	return t
 }
 
-// copyTree makes work's tree a copy of dir as it was when it was scanned. Only files that differ are
+// fileOf returns what reads a file below dir. It is an error if that has changed since it was scanned.
+func fileOf(dir string) func(name string, f treeFile) (content, error) {
+	return func(name string, f treeFile) (content, error) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != f.Digest {
+			return nil, fmt.Errorf("%s changed while the tree was read: try again", filepath.Join(dir, name))
+		}
+		return text, nil
+	}
+}
+
+// copyTree makes work's tree a copy of what want lists and read reads. Only files that differ are
 // written; those under a patch get a new original.
-func copyTree(ctx context.Context, dir string, work workTree, want treeState) error {
+func copyTree(ctx context.Context, work workTree, want treeState, read func(string, treeFile) (content, error)) error {
 	journal, err := work.journal()
 	if err != nil {
 		return err
@@ -236,7 +257,7 @@ func copyTree(ctx context.Context, dir string, work workTree, want treeState) er
 		if copied[name] == f.line() {
 			continue
 		}
-		if err := work.copyFile(journal, filepath.Join(dir, name), name, f); err != nil {
+		if err := work.copyFile(journal, name, f, read); err != nil {
 			return err
 		}
 		copied[name] = f.line()
@@ -244,8 +265,8 @@ func copyTree(ctx context.Context, dir string, work workTree, want treeState) er
 	return nil
 }
 
-// copyFile takes one file over from path.
-func (w workTree) copyFile(journal map[string]bool, path, name string, f treeFile) error {
+// copyFile takes one file over.
+func (w workTree) copyFile(journal map[string]bool, name string, f treeFile, read func(string, treeFile) (content, error)) error {
 	to := filepath.Join(w.tree(), name)
 	if f.Mode&fs.ModeSymlink != 0 {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -256,15 +277,18 @@ func (w workTree) copyFile(journal map[string]bool, path, name string, f treeFil
 		}
 		return os.Symlink(strings.TrimPrefix(f.Digest, "-> "), to)
 	}
-	text, err := os.ReadFile(path)
+	text, err := read(name, f)
 	if err != nil {
 		return err
 	}
-	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != f.Digest {
-		return fmt.Errorf("%s changed while the tree was read: try again", path)
-	}
 	if text == nil {
 		text = content{}
+	}
+	// What was a link or a directory is none any more; writing would follow the link.
+	if info, err := os.Lstat(to); err == nil && !info.Mode().IsRegular() {
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
 	}
 	if err := w.place(journal, name, text); err != nil {
 		return err
