@@ -261,7 +261,7 @@ func (c *checkCommand) writeTrace(answers []check.Answer) error {
 func (c *checkCommand) replayTrace(out io.Writer) error {
 	f, err := os.Open(c.replay)
 	if err != nil {
-		return err
+		return named(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	t, err := check.ReadTrace(f)

@@ -125,7 +125,7 @@ func (c *doctorCommand) read(ctx context.Context) (patient, error) {
 func readPatient(name string) (p patient, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return p, err
+		return p, named(err)
 	}
 	dir := name
 	if !info.IsDir() {

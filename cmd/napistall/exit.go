@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/napistall/napistall/internal/backend"
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/kimage"
+	"github.com/napistall/napistall/internal/rundir"
 )
 
 // Exit statuses; 4 is check's alone, 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT.
@@ -32,6 +35,15 @@ func (e usageError) Unwrap() error { return e.error }
 
 // usagef returns a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// named is for what went wrong with a path that somebody typed: where nothing has that name, or a directory where
+// a file was wanted, what was typed is wrong. What is there and can't be read is another matter.
+func named(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
+		return usageError{err}
+	}
+	return err
+}
 
 // usageArgs makes whatever check says about arguments a usageError.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
@@ -71,7 +83,8 @@ func isUsage(err error) bool {
 	_, usage := errors.AsType[usageError](err)
 	_, text := errors.AsType[*experiment.ParseError](err)
 	_, spec := errors.AsType[*kimage.SpecError](err)
-	return usage || text || spec
+	_, run := errors.AsType[*rundir.NotRunDirError](err)
+	return usage || text || spec || run
 }
 
 func isMachine(err error) bool {

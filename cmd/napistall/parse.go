@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,9 +33,11 @@ func newParse() *cobra.Command {
 		Long: `Read the kernel logs in FILEs, or standard input, and print each stall, lockup and hung task in them, and a
 verdict: what kind of thing is behind it, how sure that is, and what to do. A log can be the output of dmesg or
 journalctl -k (-o export and json as well), a console, a syslog, netconsole, pstore, or a mail about one; gzip, xz and
-zstd are seen by content. Several reports of one grace period are one event. Logs can be of any size.
+zstd are seen by content. Several reports of one grace period are one event. Logs can be of any size. A pipe
+is waited for; Ctrl-C ends that.
 
-Exit status: 0 nothing found, 3 something found, 1 a log could not be read.`,
+Exit status: 0 nothing found, 3 something found, 1 a log could not be read, 2 there is no such file,
+130 interrupted. All that could be read is printed in any case.`,
 		Example: `  dmesg | napistall parse
   napistall parse --json /var/log/kern.log*
   napistall parse --follow                 # from /dev/kmsg, until Ctrl-C
@@ -71,17 +74,18 @@ func (c *parseCommand) into(cmd *cobra.Command, args []string, out *bufio.Writer
 	case c.follow:
 		return followLog(cmd.Context(), args, c.printer(out, true))
 	}
+	ctx := cmd.Context()
 	p := c.printer(out, false)
 	p.begin()
 	defer func() { p.end() }()
 	if len(args) == 0 {
-		return parseLog(p, "", cmd.InOrStdin())
+		return parseLog(p, "", patientReader{ctx, cmd.InOrStdin()})
 	}
 	for _, name := range args {
-		one, oneErr := parseFile(p, name, len(args) > 1)
+		one, oneErr := parseFile(ctx, p, name, len(args) > 1)
 		found, err = found || one, errors.Join(err, oneErr)
-		if cmd.Context().Err() != nil {
-			return found, cmd.Context().Err()
+		if ctx.Err() != nil {
+			return found, ctx.Err()
 		}
 	}
 	return found, err
@@ -103,20 +107,68 @@ func (c *parseCommand) printer(out *bufio.Writer, lines bool) logPrinter {
 	return &textPrinter{out: out}
 }
 
-func parseFile(p logPrinter, name string, several bool) (found bool, err error) {
-	f, err := os.Open(name)
+func parseFile(ctx context.Context, p logPrinter, name string, several bool) (found bool, err error) {
+	f, err := openLog(ctx, name)
 	if err != nil {
-		return false, err
+		return false, named(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	title := name
 	if !several {
 		title = ""
 	}
-	if found, err = parseLog(p, title, f); err != nil {
-		return found, fmt.Errorf("%s: %w", name, err)
+	if found, err = parseLog(p, title, patientReader{ctx, f}); err != nil {
+		return found, named(fmt.Errorf("%s: %w", name, err))
 	}
 	return found, nil
+}
+
+// openLog opens the file called name, or returns when ctx is done: a pipe without a writer lets whoever opens it
+// wait.
+func openLog(ctx context.Context, name string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(name)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		return o.f, o.err
+	case <-ctx.Done(): // nothing ends an open but a writer, or the end of this process, which is near
+		return nil, ctx.Err()
+	}
+}
+
+// A patientReader reads r until ctx is done. A reading that never returns is left to itself then, with the buffer
+// that it was given: the process is about to end.
+type patientReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (p patientReader) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		n, err := p.r.Read(b)
+		done <- result{n, err}
+	}()
+	select {
+	case r := <-done:
+		return r.n, r.err
+	case <-p.ctx.Done():
+		return 0, p.ctx.Err()
+	}
 }
 
 // parseLog shows the log that r has, incident by incident.

@@ -30,12 +30,12 @@ func followLog(ctx context.Context, args []string, p logPrinter) (found bool, er
 	if len(args) > 0 {
 		name = args[0]
 	}
-	f, err := os.Open(name)
+	f, err := openLog(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && len(args) == 0 {
 		return false, fmt.Errorf("follow the kernel's log: %w: no %s here", errors.ErrUnsupported, name)
 	}
 	if err != nil {
-		return false, err
+		return false, named(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) })

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A NotRunDirError says that a path holds something else than a run.
+// A NotRunDirError says that a path holds something else than a run, or nothing.
 type NotRunDirError struct{ Path, Why string }
 
 func (e *NotRunDirError) Error() string {

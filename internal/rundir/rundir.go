@@ -134,6 +134,8 @@ func Open(path string) (*Dir, error) {
 func noPlan(path string, err error) error {
 	info, statErr := os.Stat(path)
 	switch {
+	case errors.Is(statErr, fs.ErrNotExist):
+		return &NotRunDirError{Path: path, Why: "there is nothing of that name"}
 	case statErr != nil:
 		return fmt.Errorf("open run directory: %w", statErr)
 	case !info.IsDir():
