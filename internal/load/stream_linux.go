@@ -103,7 +103,7 @@ func addressOf(dev *net.Interface) (netip.Addr, error) {
 }
 
 func (s Stream) sendTCP(ctx context.Context) (Sent, error) {
-	rate := min(uint64(s.Load.Rate)*uint64(s.Load.Size), 1<<31-1)
+	rate := min(uint64(s.Load.Rate)*uint64(s.Load.Size), maxPacing)
 	d := net.Dialer{Timeout: connectTime, Control: func(_, _ string, raw syscall.RawConn) error {
 		var inner error
 		err := raw.Control(func(fd uintptr) {

@@ -174,9 +174,13 @@ func (r *Running) countSegments() error {
 	return nil
 }
 
+// maxPacing is the fastest pace that SO_MAX_PACING_RATE takes everywhere, in bytes per second: it was 32 bits before 4.20,
+// of which all set means none, and is an int on a 32-bit machine.
+const maxPacing = 1<<31 - 1
+
 func (r *Running) setTCPRate(rate int) error {
 	r.flow.rate.Store(int64(rate))
-	bytes := min(uint64(rate)*uint64(r.Load.Size), 1<<32-1) // before 4.20 it was 32 bits
+	bytes := min(uint64(rate)*uint64(r.Load.Size), maxPacing)
 	return withFD(r.tcp.source, func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, int(bytes))
 	})
