@@ -13,18 +13,23 @@ import (
 // NotMeasured says what arms leave open: whatever a reader might take the numbers for and they are not.
 // Each sentence comes from what the trials reported.
 func NotMeasured(arms []ArmSummary) []string {
+	return notMeasured(arms, differences)
+}
+
+// notMeasured leaves out what more than one difference between arms leaves open, unless differ says it.
+func notMeasured(arms []ArmSummary, differ func([]ArmSummary) []string) []string {
 	ran := slices.DeleteFunc(slices.Clone(arms), func(a ArmSummary) bool { return len(a.Trials) == 0 })
 	if len(ran) == 0 {
 		return nil
 	}
 	caveats := []func([]ArmSummary) []string{
-		busyHost, emulation, hardware, repetitions, builds, differences, timeouts, inferences, stacks, silence, earlyReports, factGaps, losses,
+		busyHost, emulation, hardware, repetitions, builds, differ, timeouts, inferences, stacks, silence, earlyReports, factGaps, losses,
 	}
 	var s []string
 	if simulated(ran) {
 		s = []string{"No kernel ran. The simulator shows what its model of the poll loop, the scheduler and RCU does; rates and short" +
 			" times follow from the costs that it was given."}
-		caveats = []func([]ArmSummary) []string{repetitions, differences, timeouts, inferences, losses}
+		caveats = []func([]ArmSummary) []string{repetitions, differ, timeouts, inferences, losses}
 	}
 	for _, f := range caveats {
 		s = append(s, f(ran)...)
