@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/napistall/napistall/internal/report"
 	"github.com/napistall/napistall/internal/rundir"
@@ -17,8 +18,8 @@ import (
 
 // A reportCommand holds report's flags.
 type reportCommand struct {
-	format, out, origin string
-	long                bool
+	format, out, origin, schema string
+	long                        bool
 }
 
 // A reportFormat is one way to write a run that was read from dir.
@@ -49,9 +50,19 @@ func (c reportCommand) formats() []reportFormat {
 func (c reportCommand) text() report.Options {
 	o := report.Options{Long: c.long}
 	if c.out == "" {
-		o.Width = textWidth(os.Stdout)
+		o.Width, o.Color = textWidth(os.Stdout), hasColor(os.Stdout)
 	}
 	return o
+}
+
+// hasColor reports whether f is a terminal that draws colours, and nobody has asked for none (no-color.org).
+func hasColor(f *os.File) bool {
+	return isScreen(f) && os.Getenv("NO_COLOR") == ""
+}
+
+// isScreen reports whether f is a terminal that can move its cursor.
+func isScreen(f *os.File) bool {
+	return term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }
 
 func newReport() *cobra.Command {
@@ -59,8 +70,18 @@ func newReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN",
 		Short: "Print a finished or interrupted run again",
-		Args:  usageArgs(cobra.ExactArgs(1)),
-		RunE:  func(cmd *cobra.Command, args []string) error { return c.run(cmd.OutOrStdout(), args[0]) },
+		Args: usageArgs(func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("schema") {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.schema != "" {
+				return c.printSchema(cmd.OutOrStdout())
+			}
+			return c.run(cmd.OutOrStdout(), args[0])
+		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -74,6 +95,7 @@ func newReport() *cobra.Command {
 	cmd.Flags().StringVar(&c.format, "format", "text", listWords(names))
 	cmd.Flags().BoolVar(&c.long, "long", false, "print the long form of the text")
 	cmd.Flags().StringVar(&c.origin, "origin", report.KCIDBOrigin, "kcidb: submit as the system `NAME`, which KernelCI gave to you")
+	cmd.Flags().StringVar(&c.schema, "schema", "", "print the JSON Schema of `FORMAT` ("+listWords(report.Schemas())+") and nothing else")
 	cmd.Flags().StringVarP(&c.out, "output", "o", "", "write to `FILE`, which is only there, or replaced, once it is whole")
 	return cmd
 }
@@ -82,6 +104,17 @@ func newReport() *cobra.Command {
 func listWords(list []string) string {
 	n := len(list) - 1
 	return strings.Join(list[:n], ", ") + " or " + list[n]
+}
+
+func (c reportCommand) printSchema(stdout io.Writer) error {
+	text := report.Schema(c.schema)
+	if text == "" {
+		return usagef("--schema %q: want %s", c.schema, listWords(report.Schemas()))
+	}
+	return writeOutput(c.out, stdout, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
 }
 
 func (c reportCommand) run(stdout io.Writer, path string) error {

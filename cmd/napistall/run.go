@@ -403,14 +403,17 @@ func (c runCommand) finish(cmd *cobra.Command, dir *rundir.Dir, runErr error) (r
 	}
 	run := loadRun(dir)
 	run.Interrupted = ending.State == rundir.Interrupted
-	var table bytes.Buffer
+	var table, shown bytes.Buffer
 	if len(dir.Done()) > 0 {
-		if err := report.Text(&table, run, report.Options{Long: c.long, Width: textWidth(os.Stdout)}); err != nil {
+		o := report.Options{Long: c.long, Width: textWidth(os.Stdout)}
+		err := report.Text(&table, run, o)
+		o.Color = hasColor(os.Stdout)
+		if err = errors.Join(err, report.Text(&shown, run, o)); err != nil {
 			return run, err
 		}
 	}
 	// First it is kept: who reads our output may have gone, and SIGPIPE ends us.
 	err := dir.Finish(ending, table.Bytes())
-	_, printErr := cmd.OutOrStdout().Write(table.Bytes())
+	_, printErr := cmd.OutOrStdout().Write(shown.Bytes())
 	return run, errors.Join(err, printErr)
 }

@@ -245,6 +245,7 @@ func newDocument(r Run) document {
 		Expect:     []jsonResult{}, Arms: []jsonArm{}, Comparisons: []jsonComparison{}, Aborted: []jsonAborted{}, NotRun: []jsonNotRun{},
 		Repeat: list(r.Repeat),
 	}
+	d.Experiment.Arms = list(d.Experiment.Arms)
 	for _, x := range r.Results {
 		d.Expect = append(d.Expect, jsonResult{x.Expectation.Text, x.Status, x.Got})
 	}
@@ -356,6 +357,7 @@ func newJSONTrial(t explain.TrialSummary) jsonTrial {
 		Rates: newJSONRates(t.Rates), Stall: t.Stall(), Events: newJSONEvents(t.Events), Early: newJSONEvents(t.Early),
 		Losses: list(t.Losses), Samples: []jsonSample{},
 	}
+	j.Command.Argv = list(j.Command.Argv)
 	for _, op := range t.Ops {
 		for _, samples := range [][]experiment.Sample{op.Hold, op.Tail} {
 			for _, s := range samples {

@@ -12,6 +12,9 @@ type column struct {
 	head  string
 	right bool // aligned to the right, as numbers are
 	cells []string
+	// headColor and colors are how heading and cells are drawn; "" and a missing one are plain.
+	headColor string
+	colors    []string
 }
 
 func (c column) width() int {
@@ -54,11 +57,14 @@ func rows(block []column) []string {
 	for i := range lines {
 		var cells []string
 		for _, c := range block {
-			cell := c.head
+			cell, color := c.head, c.headColor
 			if i > 0 {
-				cell = c.cells[i-1]
+				cell, color = c.cells[i-1], ""
+				if len(c.colors) >= i {
+					color = c.colors[i-1]
+				}
 			}
-			cells = append(cells, pad(cell, c.width(), c.right))
+			cells = append(cells, colored(color, pad(cell, c.width(), c.right)))
 		}
 		lines[i] = strings.TrimRight(strings.Join(cells, gap), " ")
 	}

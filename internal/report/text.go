@@ -16,6 +16,8 @@ type Options struct {
 	// Width is the longest line in characters; the table is then broken into blocks where it must be.
 	// Only a word or a cell that is longer goes beyond. 0: as wide as the table.
 	Width int
+	// Color marks the verdict, what was not met and what was slow or stalled, for a terminal that knows ANSI colours.
+	Color bool
 }
 
 // shortCaveats is how many of the verdict's caveats the short form shows.
@@ -27,11 +29,15 @@ const minProse = 80
 // Text writes r for a terminal.
 func Text(w io.Writer, r Run, o Options) error {
 	out := bufio.NewWriter(w)
-	table := layout(r.table(0), o.Width)
+	cols := r.table(0)
+	if o.Color {
+		r.paint(cols)
+	}
+	table := layout(cols, o.Width)
 	width := o.Width
 	if width <= 0 {
 		width = minProse
-		for _, l := range table {
+		for _, l := range layout(r.table(0), 0) {
 			width = max(width, runes(l))
 		}
 	}
@@ -39,8 +45,11 @@ func Text(w io.Writer, r Run, o Options) error {
 	for _, s := range r.remarks() {
 		lines = append(lines, wrap(s, width, "  ")...)
 	}
-	lines = append(lines, r.verdictLines(width, o.Long)...)
-	lines = append(lines, r.resultLines(width, o.Long)...)
+	judged := append(r.verdictLines(width, o.Long), r.resultLines(width, o.Long)...)
+	if o.Color {
+		r.paintJudged(judged)
+	}
+	lines = append(lines, judged...)
 	if o.Long {
 		lines = append(lines, r.long(width)...)
 	}
