@@ -25,9 +25,21 @@ type hunk struct {
 
 var hunkHead = regexp.MustCompile(`^@@ -(\d{1,7})(?:,(\d{1,7}))? \+\d{1,7}(?:,(\d{1,7}))? @@`)
 
-// parsePatch reads a unified diff, plain or within a mail as git writes them. Its error begins with
-// the patch's line.
+// parsePatch reads a unified diff, plain or within mails as git writes them, encoded or not. Its error begins with
+// the patch's line, in an encoded mail that of its text.
 func parsePatch(text []byte) ([]filePatch, error) {
+	text, decoded, err := decodeMail(text)
+	if err != nil {
+		return nil, err
+	}
+	files, err := parseDiffs(text)
+	if err != nil && decoded {
+		return nil, fmt.Errorf("of the mail's text, %w", err)
+	}
+	return files, err
+}
+
+func parseDiffs(text []byte) ([]filePatch, error) {
 	p := patchReader{lines: splitLines(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))}
 	for p.at < len(p.lines) {
 		if err := p.next(); err != nil {
@@ -61,8 +73,6 @@ func (p *patchReader) next() error {
 	case strings.HasPrefix(line, "rename from "), strings.HasPrefix(line, "copy from "),
 		strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
 		return p.errorf("renamed, copied and binary files can't be patched (git format-patch --no-renames)")
-	case strings.HasPrefix(line, "Content-Transfer-Encoding: quoted-printable"), strings.HasPrefix(line, "Content-Transfer-Encoding: base64"):
-		return p.errorf("the mail is encoded: save it as text (git mailinfo does)")
 	}
 	// A line of a mail can begin with dashes, so all three have to be there.
 	from, isFrom := strings.CutPrefix(line, "--- ")

@@ -68,7 +68,9 @@ func TestParsePatchErrors(t *testing.T) {
 		{"no prefix", "--- f\n+++ f\n@@ -1 +1 @@\n-a\n+b\n", "want a name below a/ or b/"},
 		{"rename", "diff --git a/x b/y\nrename from x\nrename to y\n", "line 2: renamed"},
 		{"two names", "--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n", "want one file's name"},
-		{"encoded", "Content-Transfer-Encoding: base64\n\nAAAA\n", "line 1: the mail is encoded"},
+		{"bad base64", "Subject: x\nContent-Transfer-Encoding: base64\n\n%%%%\n", "line 1: decode the mail: illegal base64 data"},
+		{"bad header", "What is this?\nContent-Transfer-Encoding: base64\n\nAAAA\n", "line 1: decode the mail: "},
+		{"encoded prose", "Content-Transfer-Encoding: base64\n\nAAAA\n", "of the mail's text, no diff in it"},
 	}
 	for _, tt := range tests {
 		if _, err := parsePatch([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -241,6 +243,8 @@ func FuzzParsePatch(f *testing.F) {
 	f.Add("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
 	f.Add("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+c\n\\ No newline at end of file\n")
 	f.Add("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-c\n")
+	f.Add("From a Mon Sep 17 00:00:00 2001\nSubject: x\nContent-Transfer-Encoding: quoted-printable\n\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a=3D=\nb\n+c\n")
+	f.Add("Content-Type: multipart/mixed; boundary=b\nContent-Transfer-Encoding: base64\n\n--b\n\nx\n--b--\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		files, err := parsePatch([]byte(text))
 		if err != nil {

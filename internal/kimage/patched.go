@@ -95,7 +95,11 @@ func readPatches(names []string) ([]patch, error) {
 // A content is what a file holds; nil where there is no file.
 type content []byte
 
-// apply changes the files of wanted, or takes them from pristine, as the first form does that fits.
+// errApplied says that a source has a patch already.
+var errApplied = errors.New("it is there already: the source has all that the patch would make of it")
+
+// apply changes the files of wanted, or takes them from pristine, as the first form does that fits. It is errApplied
+// where none does because what one of them makes is there.
 func (p patch) apply(wanted map[string]content, pristine func(string) (content, error)) (form string, err error) {
 	var errs []error
 	for _, f := range p.forms {
@@ -106,9 +110,28 @@ func (p patch) apply(wanted map[string]content, pristine func(string) (content, 
 			}
 			return f.name, nil
 		}
+		if _, undoErr := f.undone().apply(wanted, pristine); undoErr == nil {
+			return "", errApplied
+		}
 		errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
 	}
 	return "", errors.Join(errs...)
+}
+
+// undone is the form that takes f's changes back.
+func (f patchForm) undone() patchForm {
+	back := patchForm{name: f.name}
+	for _, fp := range f.files {
+		r := filePatch{from: fp.to, to: fp.from}
+		moved := 0
+		for _, h := range fp.hunks {
+			r.hunks = append(r.hunks, hunk{at: h.at + moved, old: h.new, new: h.old})
+			moved += len(h.new) - len(h.old)
+		}
+		back.files = append(back.files, r)
+	}
+	slices.Reverse(back.files) // a file may be changed more than once
+	return back
 }
 
 func (f patchForm) apply(wanted map[string]content, pristine func(string) (content, error)) (map[string]content, error) {
