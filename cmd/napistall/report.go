@@ -39,6 +39,7 @@ func (c reportCommand) formats() []reportFormat {
 		{"md", "Markdown, for GitHub", plain(report.MD)},
 		{"json", "one document with everything", plain(report.JSON)},
 		{"csv", "a row for each sample", plain(report.CSV)},
+		{"html", "one page with everything and plots, which needs no network", writeHTML},
 		{"bench", "lines of Go benchmarks, for benchstat", plain(report.Bench)},
 		{"junit", "test suites in XML, for CI systems", plain(report.JUnit)},
 		{"kcidb", fmt.Sprintf("KernelCI's schema %d.%d, under --origin", report.KCIDBMajor, report.KCIDBMinor),

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+
+	"github.com/napistall/napistall/internal/experiment"
+	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/internal/report"
+	"github.com/napistall/napistall/internal/rundir"
+)
+
+// writeHTML writes run, which was read from dir, as a page.
+func writeHTML(w io.Writer, dir *rundir.Dir, run report.Run) error {
+	x, err := loadExtras(dir, run)
+	if err != nil {
+		return err
+	}
+	return report.HTML(w, run, x)
+}
+
+// loadExtras reads what a page shows of run beside run itself.
+func loadExtras(dir *rundir.Dir, run report.Run) (report.Extras, error) {
+	var x report.Extras
+	for _, a := range run.Arms {
+		for _, t := range a.Trials {
+			extra, err := loadExtra(dir, t)
+			if err != nil {
+				return x, err
+			}
+			x.Trials = append(x.Trials, extra)
+		}
+	}
+	return x, nil
+}
+
+func loadExtra(dir *rundir.Dir, t explain.TrialSummary) (report.TrialExtra, error) {
+	watch := report.NewWatch(t.ID)
+	for r, err := range dir.Load(t.ID) {
+		if err != nil {
+			return report.TrialExtra{}, err
+		}
+		watch.Add(r)
+	}
+	if err := watchConsole(dir, t.ID, watch); err != nil {
+		return report.TrialExtra{}, err
+	}
+	extra := watch.Extra(t)
+	var err error
+	extra.Command, err = dir.Command(t.ID)
+	return extra, err
+}
+
+func watchConsole(dir *rundir.Dir, id string, watch *report.Watch) error {
+	console, err := dir.Console(id)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = console.Close() }() // it was only read
+	r := bufio.NewReader(console)
+	for {
+		line, err := r.ReadString('\n')
+		if line != "" {
+			watch.Add(experiment.Record{Console: &experiment.Console{Text: line}})
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
