@@ -186,7 +186,13 @@ type Costs struct {
 	Unmask    time.Duration `json:"unmask,omitempty"`    // switching the interrupt on again
 	Switch    time.Duration `json:"switch,omitempty"`    // one context switch
 	Wake      time.Duration `json:"wake,omitempty"`      // one wake-up
+	// Neighbour is the mean time from one moment at which somebody else wants the CPU under test to the next; Never
+	// for nobody.
+	Neighbour time.Duration `json:"neighbour,omitempty"`
 }
+
+// Never is a Neighbour that doesn't come.
+const Never time.Duration = -1
 
 // LastCPU asks for the highest online CPU: the lowest usually serves the console and the timers.
 const LastCPU = -1

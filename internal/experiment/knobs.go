@@ -19,6 +19,7 @@ const (
 	maxModeration    = time.Second
 	maxReport        = 10 * time.Minute
 	maxCost          = time.Second
+	maxNeighbour     = time.Hour
 	// fastest is the speed of the fastest NIC, in bits per second; what a frame takes on the wire besides its
 	// own bytes are its checksum, preamble and gap (IEEE 802.3).
 	fastest      = 100e9

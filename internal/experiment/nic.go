@@ -58,7 +58,7 @@ type modelText struct {
 	costs         [costKinds]opt[time.Duration] // in the order of Costs
 }
 
-const costKinds = 7
+const costKinds = 8
 
 func (s *source) modelKnobs(v value, m *modelText) {
 	s.mapping(v, "model", []field{
@@ -81,7 +81,17 @@ func (s *source) costs(v value, m *modelText) {
 		{"unmask", cost(4)},
 		{"switch", cost(5)},
 		{"wake", cost(6)},
+		{"neighbour", func(v value) { m.costs[7] = s.neighbour(v) }},
 	})
+}
+
+// neighbour reads how seldom somebody else wants the CPU. The word for never is a time of 0.
+func (s *source) neighbour(v value) opt[time.Duration] {
+	d := s.duration(v, 0, maxNeighbour, time.Microsecond)
+	if d.set && d.v == 0 {
+		d.v = Never
+	}
+	return d
 }
 
 func (m modelText) over(base modelText) modelText {
@@ -98,7 +108,7 @@ func (m modelText) model() Model {
 	c := m.costs
 	return Model{
 		ReportCost: m.report.v, Backlog: m.backlog.v, User: m.user.v,
-		Costs: Costs{Entry: c[0].v, Poll: c[1].v, Packet: c[2].v, Interrupt: c[3].v, Unmask: c[4].v, Switch: c[5].v, Wake: c[6].v},
+		Costs: Costs{Entry: c[0].v, Poll: c[1].v, Packet: c[2].v, Interrupt: c[3].v, Unmask: c[4].v, Switch: c[5].v, Wake: c[6].v, Neighbour: c[7].v},
 	}
 }
 
