@@ -46,7 +46,7 @@ func probesOf(arm experiment.Arm, g model.Generation) (p [model.MaxProbes]probin
 		case experiment.Membarrier:
 			programs[i] = model.Membarrier()
 		case experiment.RCUBarrier:
-			programs[i] = model.RCUBarrier(true)
+			programs[i] = model.RCUBarrier()
 		default:
 			programs[i] = model.LinkDel(g, linkOf(arm.Probe.Device))
 		}
