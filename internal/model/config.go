@@ -84,6 +84,7 @@ type Config struct {
 
 	Backlog bool  // CPU 0 has backlog packets: flush_all_backlogs waits for its kworker
 	User    bool  // a CPU-bound user task runs on CPU 0, too
+	Others  bool  // others have work for CPU 0's kworker and callbacks on CPU 1, too: OtherWork, OtherCall. For a simulator: a checker has Work and Call
 	CPUs    uint8 // 2 (default) to MaxCPUs
 
 	// Programs are what each probe task waits for in one round.

@@ -41,8 +41,8 @@
 // has its own timer for it (hrtick: 7.3 on amd64) AgeSlice is an interrupt and belongs to its instant once another
 // task is queued. A stamp of the entry's own is renewed at every entry (EffStamp), so keep its instant and not a
 // timer. Tick(0) recurs at HZ; Tick(1) is enabled only while CPU 1's tick has something to do. Begin(p) starts a
-// probe's round; a kworker that has nothing to do with the probes is one more probe with the program Of(Work). Run(0) and
-// Run(1) are the next micro-step of whatever context runs there: on CPU 0 a softirq frame if there is one, else the
+// probe's round; a kworker that has nothing to do with the probes is one more probe with the program Of(Work), or,
+// where nobody asks when it runs, Config.Others with the event OtherWork. Run(0) and Run(1) are the next micro-step of whatever context runs there: on CPU 0 a softirq frame if there is one, else the
 // current task; on CPU 1 the expedited worker before the grace-period kthread before the probes, each of which
 // blocks after finitely many steps. Run(0) is not enabled while CPU 0 idles without need_resched or runs
 // the user task: time passes there until an interrupt. Model.Next names the step that Run would take, before it happens.
@@ -51,7 +51,7 @@
 // and every Age event happens if it stays enabled. In softirq mode interrupts can come so fast that frames follow
 // each other and the task below never takes a step; a real CPU gets some way between two interrupts, so a
 // checker wants Run(0) outside a frame (State.InSoftirq) to be strongly fair. Arrive, Begin, OtherInterrupt,
-// StallDue and ExpStallDue owe nothing to anybody.
+// OtherWork, OtherCall, StallDue and ExpStallDue owe nothing to anybody.
 //
 // # What is atomic
 //

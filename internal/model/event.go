@@ -33,6 +33,8 @@ const (
 	ProbeWake0 // probe 0's timer
 	ProbeWake1
 	ProbeWake2
+	OtherWork // Others: somebody else has work for CPU 0's kworker
+	OtherCall // Others: … and a callback on CPU 1
 
 	numEvents = iota
 )
@@ -52,7 +54,7 @@ func ProbeWake(p int) Event { return ProbeWake0 + Event(p) }
 var eventNames = [numEvents]string{
 	"run 0", "run 1", "tick 0", "tick 1", "nic interrupt", "arrive", "exp ipi", "resched ipi", "fqs timer", "age gp", "age resched",
 	"stall due", "exp stall due", "age stamp", "age slice", "age softirq", "age net rx", "deadline", "other interrupt", "other unmask",
-	"begin 0", "begin 1", "begin 2", "probe wake 0", "probe wake 1", "probe wake 2",
+	"begin 0", "begin 1", "begin 2", "probe wake 0", "probe wake 1", "probe wake 2", "other work", "other call",
 }
 
 // String returns e's name.

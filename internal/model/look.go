@@ -16,7 +16,7 @@ func (m *Model) Next(s *State, cpu int) (StepID, Task) {
 	case s.curr == Kworker && s.work == 0:
 		return StepKworkerSleep, Kworker
 	case s.curr == Kworker:
-		return StepKworker, Kworker
+		return workStep(s), Kworker
 	case s.curr == Ksoftirqd && s.cpu&cPass != 0:
 		return StepCondResched, Ksoftirqd
 	case s.curr == Ksoftirqd:
@@ -116,6 +116,9 @@ func (s *State) Holdout() bool { return s.cpu&cTaskHold != 0 }
 
 // WorkPending reports whether CPU 0's kworker has an item to run.
 func (s *State) WorkPending() bool { return s.work != 0 }
+
+// OtherPending reports whether it has somebody else's, so that another OtherWork would change nothing.
+func (s *State) OtherPending() bool { return s.work&workOther != 0 }
 
 // Callbacks reports whether cpu (0 or 1) has callbacks that have not run.
 func (s *State) Callbacks(cpu int) bool { return s.cbs[cpu] != 0 }

@@ -50,7 +50,7 @@ func New(cfg Config) (*Model, error) {
 	m.build()
 	m.wire()
 	m.progs = m.compile()
-	m.alone = m.threaded && !cfg.User && !m.uses(Work) && !(cfg.Backlog && m.uses(Flush))
+	m.alone = m.threaded && !cfg.User && !cfg.Others && !m.uses(Work) && !(cfg.Backlog && m.uses(Flush))
 	m.layout = m.newLayout()
 	return m, nil
 }

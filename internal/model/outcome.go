@@ -79,6 +79,9 @@ const (
 	StepOtherQueue                  // another queue's interrupt or completion
 	StepBegin                       // a probe starts a round
 	StepProbeWake                   // a probe's timer
+	StepOtherWork                   // somebody else's queue_work
+	StepOtherCall                   // somebody else's call_rcu
+	StepOther                       // process_one_work: somebody else's item
 
 	numSteps = iota
 )
@@ -91,6 +94,7 @@ var stepNames = [numSteps]string{
 	"schedule_idle", "rcu_gp_init", "rcu_gp_fqs", "rcu_gp_cleanup", "sync_rcu_exp_select_node_cpus", "rcu_exp_wait_wake", "probe",
 	"exp_funnel_lock", "update_process_times", "irq handler", "arrival", "rcu_exp_handler", "scheduler_ipi", "process_timeout",
 	"time", "synchronize_rcu_expedited_wait", "other queue", "begin", "probe timer",
+	"queue_work", "call_rcu", "process_one_work",
 }
 
 // String returns the kernel function that the step is, or what passed.

@@ -6,6 +6,7 @@ import "math/bits"
 // what nearly every step changes, then what RCU keeps for each CPU.
 type layout struct {
 	rounds, ring, budget, work uint // bits
+	others                     uint // 1 if others have work, too
 	probes                     int
 	callbacks                  bool // some probe queues callbacks
 	hot                        bool // … on CPU 0
@@ -27,8 +28,11 @@ func (m *Model) newLayout() layout {
 	}
 	l.hot = m.uses(CallHot)
 	l.barrier = m.uses(Barrier)
-	l.callbacks = l.hot || l.barrier || m.uses(Call) || !m.normalWake && (m.uses(SyncRCU) || m.uses(SyncNet))
+	l.callbacks = m.cfg.Others || l.hot || l.barrier || m.uses(Call) || !m.normalWake && (m.uses(SyncRCU) || m.uses(SyncNet))
 	l.work = uint(l.probes)
+	if m.cfg.Others {
+		l.others = 1
+	}
 	return l
 }
 
@@ -92,10 +96,11 @@ func (m *Model) pack(s *State, p *packer) {
 	p.put(uint64(s.rounds), l.rounds)
 	p.put(uint64(s.ring), l.ring)
 	p.put(uint64(s.budget), l.budget)
-	if l.probes == 0 {
+	p.put(uint64(s.work>>MaxProbes), l.others)
+	if l.probes == 0 && l.others == 0 {
 		return
 	}
-	p.put(uint64(s.work), l.work)
+	p.put(uint64(s.work&^workOther), l.work)
 	for i := range l.probes {
 		p.put(uint64(s.probes[i].at)|uint64(s.probes[i].wait)<<4, 8)
 	}
@@ -156,10 +161,11 @@ func (m *Model) Unpack(k Key, s *State) {
 	s.rounds = uint8(p.take(l.rounds))
 	s.ring = uint16(p.take(l.ring))
 	s.budget = uint16(p.take(l.budget))
-	if l.probes == 0 {
+	s.work = uint8(p.take(l.others)) << MaxProbes
+	if l.probes == 0 && l.others == 0 {
 		return
 	}
-	s.work = uint8(p.take(l.work))
+	s.work |= uint8(p.take(l.work))
 	for i := range l.probes {
 		v := p.take(8)
 		s.probes[i] = probe{at: uint8(v & 15), wait: uint8(v >> 4)}

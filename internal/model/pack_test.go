@@ -9,13 +9,14 @@ import (
 // FuzzPack walks any variant as the input says: keys tell states apart and give them back.
 func FuzzPack(f *testing.F) {
 	f.Add(uint16(0), []byte{})
+	f.Add(uint16(2304+12), []byte("queue_work_on"))
 	f.Add(uint16(77), []byte("napi_threaded_poll_loop"))
 	f.Add(uint16(400), []byte{1, 2, 3, 250, 251, 252, 9, 9, 9, 17, 80})
 	f.Fuzz(func(t *testing.T, variant uint16, choices []byte) {
 		c := Config{
 			Generation: Generation(variant % 3), Preempt: []rcu.Preemption{none, voluntary, full, lazy}[variant/3%4], Dynamic: variant/12%2 != 0,
 			Loop: Loop(variant / 24 % 8), Latch: variant/192%2 != 0, CPUs: 2 + uint8(variant/384%3), Weight: 2, Ring: 3, Bulk: 1,
-			Budget: 4, Backlog: true, User: variant/1152%2 != 0, Programs: programs,
+			Budget: 4, Backlog: true, User: variant/1152%2 != 0, Others: variant/2304%2 != 0, Programs: programs,
 		}
 		if c.Loop == BacklogThread {
 			c.Latch, c.Programs[2] = false, Of(SyncExp)

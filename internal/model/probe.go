@@ -77,6 +77,15 @@ func (m *Model) begin(s *State, p int, op Op) Effects {
 	return 0
 }
 
+// otherCall is somebody else's call_rcu on CPU 1.
+func (m *Model) otherCall(s *State) Outcome {
+	if !m.cfg.Others {
+		return Outcome{}
+	}
+	s.cbs[1] |= cbPlain << segNext
+	return Outcome{Step: StepOtherCall, Where: Where{CPU: 1}}
+}
+
 func (m *Model) lock(s *State, p int) {
 	if s.rtnl != 0 {
 		s.probes[p].wait = wLock

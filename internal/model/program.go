@@ -87,14 +87,8 @@ func LinkDel(g Generation, k Link) Program {
 // Membarrier is membarrier(MEMBARRIER_CMD_GLOBAL): one synchronize_rcu.
 func Membarrier() Program { return Of(SyncRCU) }
 
-// RCUBarrier is a write to do_rcu_barrier: one rcu_barrier, with callbacks queued on CPU 1 first if busy is set, as some are
-// on any machine that is in use.
-func RCUBarrier(busy bool) Program {
-	if busy {
-		return Of(Call, Barrier)
-	}
-	return Of(Barrier)
-}
+// RCUBarrier is a write to do_rcu_barrier: one rcu_barrier, which waits only for what somebody has queued.
+func RCUBarrier() Program { return Of(Barrier) }
 
 // compile spells out synchronize_rcu_tasks (kernel/rcu/tasks.h: rcu_tasks_pregp_step, rcu_tasks_wait_gp,
 // rcu_tasks_postgp) and leaves out what doesn't exist in this build. check has made sure that it fits.

@@ -132,13 +132,13 @@ func (m *Model) runTask(s *State) Outcome {
 		o.Step = StepIdleSchedule
 		o.Effects = m.schedule(s, false, false)
 	case Kworker:
-		o.Step = StepKworker
 		if s.work == 0 {
 			o.Step = StepKworkerSleep
 			o.Effects = m.schedule(s, false, true)
 			break
 		}
-		o.Effects = m.flushBacklog(s)
+		o.Step = workStep(s)
+		o.Effects = m.oneWork(s)
 	case Ksoftirqd:
 		o.Step, o.Effects = m.ksoftirqd(s)
 	default:
@@ -147,9 +147,21 @@ func (m *Model) runTask(s *State) Outcome {
 	return o
 }
 
-// flushBacklog is process_one_work of one item (kernel/workqueue.c, net/core/dev.c: flush_backlog): its flush_work
-// returns.
-func (m *Model) flushBacklog(s *State) Effects {
+// workStep is the item that the kworker runs next: probes' come first.
+func workStep(s *State) StepID {
+	if s.work == workOther {
+		return StepOther
+	}
+	return StepKworker
+}
+
+// oneWork is process_one_work (kernel/workqueue.c). The probes' item is flush_backlog (net/core/dev.c), and its
+// flush_work returns.
+func (m *Model) oneWork(s *State) Effects {
+	if s.work == workOther {
+		s.work = 0
+		return EffWork
+	}
 	for p := range s.probes {
 		if s.work>>p&1 != 0 {
 			s.work &^= 1 << p
@@ -158,4 +170,13 @@ func (m *Model) flushBacklog(s *State) Effects {
 		}
 	}
 	return EffWork
+}
+
+// otherWork is queue_work_on of an item for CPU 0 by somebody else, on CPU 1. One that is queued already is not queued again.
+func (m *Model) otherWork(s *State) Outcome {
+	if !m.cfg.Others || s.OtherPending() {
+		return Outcome{}
+	}
+	s.work |= workOther
+	return Outcome{Step: StepOtherWork, Where: Where{CPU: 1}, Effects: m.wake(s, Kworker, true)}
 }

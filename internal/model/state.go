@@ -22,7 +22,7 @@ type State struct {
 	cbx    [2]uint8
 	qsmask uint8 // CPUs that the normal grace period waits for
 	exp    uint8 // expedited grace period: bits x…
-	work   uint8 // probes whose work item is queued on CPU 0
+	work   uint8 // whose work item is queued on CPU 0: probe p's is 1 << p, others' workOther
 	rtnl   uint8 // 1 + the probe that holds it
 	bar    uint8 // 1 + the probe that holds barrier_mutex | entrained callbacks still to run << 2
 	probes [MaxProbes]probe
@@ -165,6 +165,9 @@ const (
 	wTimer                 // a timer, to look again
 	wSleep                 // a timer
 )
+
+// workOther is State.work's bit of whoever is no probe.
+const workOther = 1 << MaxProbes
 
 // Softirq vectors, frames and their steps.
 const (

@@ -16,6 +16,10 @@ func (m *Model) Step(s *State, e Event, n int) Outcome {
 		return m.runTask(s)
 	}
 	switch e {
+	case OtherWork:
+		return m.otherWork(s)
+	case OtherCall:
+		return m.otherCall(s)
 	case Run1:
 		return m.house(s)
 	case Tick0:
@@ -116,6 +120,12 @@ func (m *Model) Enabled(s *State) Events {
 			}
 		case wTimer, wSleep:
 			e |= set(ProbeWake(p))
+		}
+	}
+	if m.cfg.Others {
+		e |= set(OtherCall)
+		if !s.OtherPending() {
+			e |= set(OtherWork)
 		}
 	}
 	return e | m.deviceEvents(s)

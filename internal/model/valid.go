@@ -78,8 +78,14 @@ func (a Arch) String() string {
 // hasLazy reports ARCH_HAS_PREEMPT_LAZY; of the four architectures those that have it also have PREEMPT_DYNAMIC.
 func (a Arch) hasLazy() bool { return a == AMD64 || a == ARM64 }
 
+// An unsupportedError matches errors.ErrUnsupported without its text.
+type unsupportedError string
+
+func (e unsupportedError) Error() string        { return string(e) }
+func (e unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
 func unsupported(format string, args ...any) error {
-	return fmt.Errorf(format+": %w", append(args, errors.ErrUnsupported)...)
+	return unsupportedError(fmt.Sprintf(format, args...))
 }
 
 func (c Config) check() error {

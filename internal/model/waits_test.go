@@ -1,6 +1,10 @@
 package model
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/napistall/napistall/internal/rcu"
+)
 
 // TestIdleGracePeriod: on an idle machine [7.3, 6.18] the first scan ends a grace period, because the kthread's own CPU
 // has reported at init; 6.12 needs that CPU's tick or a second scan.
@@ -27,7 +31,7 @@ func TestIdleGracePeriod(t *testing.T) {
 
 // TestBarrier: nothing queued, nothing waited for; else until the newest callback ran.
 func TestBarrier(t *testing.T) {
-	cfg := Config{Preempt: full, Programs: [MaxProbes]Program{RCUBarrier(false), RCUBarrier(true), RCUBarrier(false)}}
+	cfg := Config{Preempt: full, Programs: [MaxProbes]Program{RCUBarrier(), Of(Call, Barrier), RCUBarrier()}}
 	r := newRig(t, cfg)
 	r.want("no callbacks", r.start(), ProbeDone(0), ProbeWait(0)|EffGPStart)
 	r.step(Begin1)
@@ -303,6 +307,44 @@ func TestDisableVeth(t *testing.T) {
 		}
 		if r.s.Asleep() != softirq || !r.s.Scheduled() {
 			t.Errorf("after napi_enable: asleep %v, scheduled %v", r.s.Asleep(), r.s.Scheduled())
+		}
+	}
+}
+
+// TestOtherWork: others' item runs before the NAPI thread goes on where there is a point to switch at, after those of the
+// probes, and is queued once.
+func TestOtherWork(t *testing.T) {
+	for _, c := range []struct {
+		preempt rcu.Preemption
+		runs    bool // after the next tick
+	}{{lazy, true}, {full, true}, {none, false}} {
+		cfg := small(V618, c.preempt, c.preempt == full)
+		cfg.Others = true
+		r := newRig(t, cfg).band()
+		r.want("queue_work", r.step(AgeSlice, OtherWork), 0, EffSchedule)
+		if r.m.Enabled(&r.s).Has(OtherWork) || !r.s.OtherPending() {
+			t.Errorf("%s: an item that is queued can be queued again", c.preempt)
+		}
+		r.step(Tick0)
+		if !c.runs {
+			for range 5 {
+				r.until(StepUnmask)
+				r.step(Arrive, Run0, NICInterrupt)
+				r.until(StepPoll)
+			}
+			if !r.s.WorkPending() {
+				t.Errorf("%s: the item ran without a point to switch at", c.preempt)
+			}
+			continue
+		}
+		r.until(StepOther)
+		r.want("process_one_work", r.step(Run0), EffWork, 0)
+		r.want("worker_thread", r.step(Run0), EffSwitchVol, 0)
+		if r.s.WorkPending() || r.s.Current() != NAPIThread {
+			t.Errorf("%s: then %v runs", c.preempt, r.s.Current())
+		}
+		if r.step(OtherCall); !r.s.Callbacks(1) {
+			t.Errorf("%s: call_rcu queued nothing", c.preempt)
 		}
 	}
 }

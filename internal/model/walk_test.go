@@ -48,13 +48,13 @@ func addVariants(t *testing.T, out map[string]Config, c Config) {
 		case 1:
 			name, v.Latch = "latch", true
 		case 2:
-			name, v.Latch, v.AllQueues, v.CPUs = "shared mask", true, true, 4
+			name, v.Latch, v.AllQueues, v.CPUs, v.Others = "shared mask", true, true, 4, true
 		case 3:
 			name, v.Device, v.User = "veth", Veth, true
 		case 4:
 			name, v.Softirq, v.User, v.Latch = "softirq", true, c.Arch == ARM64, true
 		case 5:
-			name, v.PreemptCount, v.User, v.CPUs = "debug", true, true, 3
+			name, v.PreemptCount, v.User, v.CPUs, v.Others = "debug", true, true, 3, true
 		}
 		if v.Loop == BacklogThread {
 			v.Programs[2] = Of(SyncNet, Barrier)
