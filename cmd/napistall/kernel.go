@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func newKernel() *cobra.Command {
 	f.StringVar(&c.cache, "cache", "", "keep kernels in `DIR` (default napistall/kernels in the user's cache directory)")
 	f.BoolVar(&c.offline, "offline", false, "fetch nothing; use what is in the cache")
 	f.BoolVar(&c.json, "json", false, "print JSON")
-	cmd.AddCommand(c.list(), c.get(), c.build(), c.inspect())
+	cmd.AddCommand(c.list(), c.get(), c.build(), c.inspect(), c.prune())
 	return cmd
 }
 
@@ -137,7 +138,9 @@ and has the kernel called +kconfig in every report.`,
 					return err
 				}
 			}
+			done := onTerminal(&store)
 			img, err := store.Build(cmd.Context(), spec, b)
+			done()
 			if err != nil {
 				return specUsage(err)
 			}
@@ -186,6 +189,40 @@ image, or the version banner. What can't be found out is said to be unknown.
 			return w.Flush()
 		},
 	}
+}
+
+func (c *kernelCommand) prune() *cobra.Command {
+	var age time.Duration
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Take sources and objects out of the cache that nothing was built of lately",
+		Long: `Take the copies of sources, and the objects built of them, out of the cache that nothing was built of lately.
+Kernels stay. A source takes 1.5 GB and its objects 100 to 600 MB for each configuration; what is taken away
+is made again when it is needed.`,
+		Example: `  napistall kernel prune --older-than 168h`,
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if age < 0 {
+				return usagef("--older-than %v: want a duration from 0s", age)
+			}
+			store, err := newStore(c.cache, c.offline)
+			if err != nil {
+				return err
+			}
+			gone, err := store.Prune(cmd.Context(), age)
+			if c.json {
+				return errors.Join(printJSON(cmd, append([]kimage.Pruned{}, gone...)), err)
+			}
+			for _, p := range gone {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\t%d MB\tlast used %s\n", p.Dir, p.Size>>20, p.Used.Format(time.DateOnly)); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&age, "older-than", 30*24*time.Hour, "what nothing was built of for this `TIME`")
+	return cmd
 }
 
 // imageOrSpec lets a file's plain path stand for file:PATH.

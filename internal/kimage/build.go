@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -123,7 +124,7 @@ func (s Store) job(ctx context.Context, spec Spec, b Build) (job, error) {
 		return job{}, err
 	}
 	return job{Store: s, spec: spec, what: b, patches: patches, mine: mine, asked: asked, cc: cc, src: src, kbuild: kbuild{
-		target: target, prefix: prefix, say: s.say, usual: usualFiles, tree: src.work.tree(),
+		target: target, prefix: prefix, say: s.say, progress: s.Progress, usual: usualFiles, tree: src.work.tree(),
 		obj: filepath.Join(src.work.dir, "obj-"+shortSum(target.debian, asked, cc)),
 	}}, nil
 }
@@ -190,6 +191,8 @@ func (j job) run(ctx context.Context, dir string) error {
 	defer unlock()
 	if j.announce(); j.again() {
 		j.usual = 0 // only some, and nobody knows how many
+	} else {
+		j.before, j.usual = j.counted(), j.usually()
 	}
 	if err := j.src.fill(ctx); err != nil {
 		return err
@@ -204,7 +207,12 @@ func (j job) run(ctx context.Context, dir string) error {
 	if len(p.forms) > 0 {
 		j.Store.say("patched with " + strings.Join(p.forms, ", "))
 	}
-	if err := j.make(ctx, j.target.make); ctx.Err() != nil {
+	files, err := j.make(ctx, j.target.make)
+	if j.usual > 0 {
+		// For the next time; without it, that one guesses.
+		_ = os.WriteFile(j.counter(), []byte(strconv.Itoa(j.before+files)), 0o644)
+	}
+	if ctx.Err() != nil {
 		return fmt.Errorf("kernel %q: the build is stopped; the next one goes on from here: %w", j.spec, ctx.Err())
 	} else if err != nil {
 		return fmt.Errorf("kernel %q: build it (%s): %w", j.spec, j.what, err)
@@ -212,6 +220,7 @@ func (j job) run(ctx context.Context, dir string) error {
 	if err := os.WriteFile(j.whole(), nil, 0o644); err != nil {
 		return err
 	}
+	j.src.work.sweepObjects()
 	return j.keep(dir, p)
 }
 
@@ -233,14 +242,6 @@ func (j job) patch() (patching, error) {
 			j.src.name, j.what.Preempt, strings.TrimSuffix(diff, "\n")))
 	}
 	return patching{forms, diff}, err
-}
-
-// whole is the file that says that the object directory has held a whole build.
-func (j job) whole() string { return filepath.Join(j.obj, "napistall.whole") }
-
-func (j job) again() bool {
-	_, err := os.Stat(j.whole())
-	return err == nil
 }
 
 // announce says what is built and how long it takes. The times were measured: on 2 CPUs with
@@ -267,7 +268,7 @@ func (j job) configure(ctx context.Context) error {
 	if err := os.WriteFile(asked, []byte(j.asked), 0o644); err != nil {
 		return err
 	}
-	if err := j.make(ctx, "KCONFIG_ALLCONFIG="+asked, "allnoconfig"); err != nil {
+	if _, err := j.quiet().make(ctx, "KCONFIG_ALLCONFIG="+asked, "allnoconfig"); err != nil {
 		return fmt.Errorf("kernel %q: configure it (%s): %w", j.spec, j.what, err)
 	}
 	got, err := os.ReadFile(filepath.Join(j.obj, ".config"))

@@ -3,6 +3,7 @@ package kimage
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -76,7 +77,7 @@ func TestMakeOutput(t *testing.T) {
 		{"nothing", "hello\n", ""},
 	}
 	for _, tt := range tests {
-		m := makeOutput{say: func(string) {}}
+		m := makeOutput{kbuild: kbuild{say: func(string) {}}}
 		for line := range strings.Lines(tt.text) {
 			m.line(strings.TrimSuffix(line, "\n"))
 		}
@@ -89,11 +90,27 @@ func TestMakeOutput(t *testing.T) {
 // In what a build says, files are counted.
 func TestMakeProgress(t *testing.T) {
 	var said []string
-	m := makeOutput{usual: 100, say: func(s string) { said = append(said, s) }} // the last word was long ago
+	m := makeOutput{kbuild: kbuild{usual: 100, say: func(s string) { said = append(said, s) }}} // the last word was long ago
 	for _, line := range []string{"make[1]: Entering directory", "  CC      a/b.o", "  HOSTCC  c"} {
 		m.line(line)
 	}
 	if len(said) != 1 || !strings.HasPrefix(said[0], "building: 1 of about 100 files after ") || !strings.HasSuffix(said[0], "now a/b.o") || m.files != 2 {
 		t.Errorf("said %q after %d files", said, m.files)
+	}
+}
+
+// A build that goes on counts from where the last one was, and says how long the rest takes.
+func TestProgress(t *testing.T) {
+	var got []Progress
+	m := makeOutput{kbuild: kbuild{usual: 100, before: 50, progress: func(p Progress) { got = append(got, p) }}, started: time.Now().Add(-time.Minute)}
+	for range enoughFiles {
+		m.line("  CC      a.o")
+	}
+	first, last := got[0], got[len(got)-1]
+	if first.Files != 51 || first.Left != 0 || last.Files != 70 || last.Of != 100 || last.Left.Round(time.Second) != 90*time.Second {
+		t.Errorf("first %+v, last %+v", first, last)
+	}
+	if want := "building: 70 of about 100 files after 1m0s, about 2 min to go, now a.o"; last.words() != want {
+		t.Errorf("words = %q; want %q", last.words(), want)
 	}
 }

@@ -21,6 +21,8 @@ type Store struct {
 	Dir     string       // see DefaultDir
 	Offline bool         // use only what is in the cache
 	Log     func(string) // told what takes time and what went wrong on the way; may be nil
+	// Progress is told of each file that a build compiles; nil has Log told now and then.
+	Progress func(Progress)
 
 	root  string        // where the machine's own files are; "" is /
 	pause time.Duration // between tries of apt; 0 is 2 s

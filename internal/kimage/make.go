@@ -19,28 +19,33 @@ import (
 // sayEvery is how often a build says how far it is.
 const sayEvery = 15 * time.Second
 
+// enoughFiles is how many files have to be compiled before it is said how long the rest takes.
+const enoughFiles = 20
+
 // A kbuild runs make on one source tree and object directory.
 type kbuild struct {
 	target    buildTarget
 	prefix    string // of the compiler
 	tree, obj string
 	say       func(string)
-	usual     int // how many files a whole build compiles; 0 if not known
+	progress  func(Progress) // may be nil; then say is told now and then
+	usual     int            // how many files a whole build compiles; 0 if not known
+	before    int            // how many of them earlier, stopped builds have compiled
 }
 
-// make runs make with args. Its whole output is kept in the object directory's build.log. Stopped at any
-// point, even killed, it goes on the next time: make takes away what is half done.
-func (k kbuild) make(ctx context.Context, args ...string) error {
+// make runs make with args and returns how many files it compiled. Its whole output is kept in the object directory's
+// build.log. Stopped at any point, even killed, it goes on the next time: make takes away what is half done.
+func (k kbuild) make(ctx context.Context, args ...string) (files int, err error) {
 	if err := os.MkdirAll(k.obj, 0o755); err != nil {
-		return err
+		return 0, err
 	}
 	logName := filepath.Join(k.obj, "build.log")
 	log, err := os.Create(logName)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer log.Close() // what is in it serves reading only
-	out := &makeOutput{log: log, usual: k.usual, say: k.say, started: time.Now(), said: time.Now()}
+	out := &makeOutput{log: log, kbuild: k, started: time.Now(), said: time.Now()}
 	argv := []string{"-C", k.tree, "O=" + k.obj, "ARCH=" + k.target.kbuild, "-j" + strconv.Itoa(runtime.NumCPU())}
 	if k.prefix != "" {
 		argv = append(argv, "CROSS_COMPILE="+k.prefix)
@@ -53,15 +58,15 @@ func (k kbuild) make(ctx context.Context, args ...string) error {
 	err = runTied(cmd)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return out.files, ctx.Err()
 	case err == nil:
-		return nil
+		return out.files, nil
 	case out.full:
-		return syscall.ENOSPC
+		return out.files, syscall.ENOSPC
 	case out.first() == "":
-		return fmt.Errorf("make: %w (its output is in %s)", err, logName)
+		return out.files, fmt.Errorf("make: %w (its output is in %s)", err, logName)
 	}
-	return fmt.Errorf("make: %s (its whole output is in %s)", strings.ReplaceAll(out.first(), k.tree+"/", ""), logName)
+	return out.files, fmt.Errorf("make: %s (its whole output is in %s)", strings.ReplaceAll(out.first(), k.tree+"/", ""), logName)
 }
 
 var (
@@ -71,9 +76,8 @@ var (
 
 // A makeOutput takes what make prints and finds in it how far it is and what went wrong first.
 type makeOutput struct {
+	kbuild
 	log           *os.File
-	say           func(string)
-	usual         int
 	started, said time.Time
 	part          []byte // of a line
 	files         int
@@ -116,19 +120,26 @@ func (m *makeOutput) line(s string) {
 	}
 	if c := compiled.FindStringSubmatch(s); c != nil {
 		m.files++
-		if now := time.Now(); now.Sub(m.said) >= sayEvery {
-			m.said = now
-			m.say(m.progress(c[1], now))
-		}
+		m.tell(c[1], time.Now())
 	}
 }
 
-func (m *makeOutput) progress(file string, now time.Time) string {
-	of := ""
-	if m.usual > m.files {
-		of = fmt.Sprintf(" of about %d", m.usual)
+// tell says how far it is: always to whom that is told as a Progress, else now and then.
+func (m *makeOutput) tell(file string, now time.Time) {
+	p := Progress{Files: m.before + m.files, Elapsed: now.Sub(m.started), File: strings.TrimPrefix(file, m.obj+"/")}
+	if m.usual > p.Files {
+		p.Of = m.usual
+		if m.files >= enoughFiles {
+			p.Left = time.Duration(float64(p.Elapsed) / float64(m.files) * float64(p.Of-p.Files))
+		}
 	}
-	return fmt.Sprintf("building: %d%s files after %v, now %s", m.files, of, now.Sub(m.started).Round(time.Second), file)
+	switch {
+	case m.progress != nil:
+		m.progress(p)
+	case now.Sub(m.said) >= sayEvery:
+		m.said = now
+		m.say(p.words())
+	}
 }
 
 // first returns the most telling complaint.

@@ -215,7 +215,7 @@ func readBelow(dir, name string) (content, error) {
 	return text, err
 }
 
-// writeBelow makes a file below dir hold c.
+// writeBelow makes a file below dir hold c. A disk that fills, or a kill, leaves the file as it was.
 func writeBelow(dir, name string, c content) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -231,7 +231,12 @@ func writeBelow(dir, name string, c content) error {
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return root.WriteFile(name, c, 0o644)
+	part := name + ".napistall-part"
+	if err := root.WriteFile(part, c, 0o644); err != nil {
+		_ = root.Remove(part) // the first error says it all
+		return err
+	}
+	return root.Rename(part, name)
 }
 
 // original returns what a file held before any patch.
