@@ -1,7 +1,7 @@
 "use strict";
 (function () {
 	const bar = document.getElementById("live");
-	const pause = 1500;
+	const pause = 1500, longPause = 10000; // of a run that has ended and may be gone on with
 	// What a reader has opened or closed stays so: the details of the old page and the new are matched by their summaries.
 	function key(d) { return d.closest("section").id + " " + d.querySelector("summary").textContent; }
 	function renew(page) {
@@ -15,6 +15,7 @@
 		document.title = page.title;
 	}
 	async function look() {
+		let ended = false;
 		try {
 			const answer = await fetch("/state", { cache: "no-store" });
 			if (!answer.ok) { throw new Error(await answer.text()); }
@@ -26,11 +27,11 @@
 				bar.dataset.state = page.getElementById("live").dataset.state;
 			}
 			if (bar.textContent !== news.live) { bar.textContent = news.live; }
-			if (news.ended) { return; }
+			ended = news.ended;
 		} catch (err) {
-			bar.textContent = "napistall view does not answer: what is below is the last that it said";
+			bar.textContent = "What is below is the last that napistall view said. " + (err instanceof TypeError ? "It does not answer." : err.message);
 		}
-		setTimeout(look, pause);
+		setTimeout(look, ended ? longPause : pause);
 	}
 	setTimeout(look, pause);
 })();
