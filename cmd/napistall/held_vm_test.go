@@ -243,7 +243,7 @@ func (b *bench) keepFit(t *testing.T, h holding, path string) []string {
 	if !h.fits {
 		return nil
 	}
-	fit, _, err := fitRun(path, nil)
+	fit, _, err := fitRun(t.Context(), path, nil)
 	if err != nil {
 		return []string{fmt.Sprintf("nothing to fit: %v", err)}
 	}

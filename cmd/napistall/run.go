@@ -147,7 +147,7 @@ func (c runCommand) start(cmd *cobra.Command, args []string) error {
 		if backendName != "sim" {
 			return usagef("--fit %s: only --backend sim has costs to take", c.fit)
 		}
-		if err := applyFit(c.fit, e.Arms); err != nil {
+		if err := applyFit(cmd.Context(), c.fit, e.Arms); err != nil {
 			return err
 		}
 	}

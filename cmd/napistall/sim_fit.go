@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -32,7 +33,7 @@ napistall run --backend sim --fit RUN uses the costs at once.`,
   napistall sim fit runs/models-20261130-170000 --arm lazy`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, used, err := fitRun(args[0], arms)
+			f, used, err := fitRun(cmd.Context(), args[0], arms)
 			if err != nil {
 				return err
 			}
@@ -44,7 +45,7 @@ napistall run --backend sim --fit RUN uses the costs at once.`,
 }
 
 // fitRun fits the costs to the run in path, and returns the trials that it used.
-func fitRun(path string, arms []string) (sim.Fit, []explain.TrialSummary, error) {
+func fitRun(ctx context.Context, path string, arms []string) (sim.Fit, []explain.TrialSummary, error) {
 	dir, err := rundir.Open(path)
 	if err != nil {
 		return sim.Fit{}, nil, err
@@ -79,9 +80,13 @@ func fitRun(path string, arms []string) (sim.Fit, []explain.TrialSummary, error)
 		}
 		obs = append(obs, seconds...)
 	}
-	f, err := sim.FitCosts(obs, lullOf(used))
+	f, err := sim.FitCosts(obs, used[0].Facts.HZ) // one kernel, one HZ
 	if err != nil {
 		return f, nil, usagef("%s: nothing to fit: %w", path, err)
+	}
+	f.FitNeighbour(switchedAway(used))
+	if err := newSimBackend().FitEntry(ctx, &f, lullsOf(used)); err != nil {
+		return f, nil, fmt.Errorf("fit the entry of %s: %w", path, err)
 	}
 	return f, used, nil
 }
@@ -101,6 +106,9 @@ func fittable(path string, all []explain.TrialSummary) ([]explain.TrialSummary, 
 		return nil, usagef("%s: no arm was in the band, so that there is nothing to fit (%s)", path, strings.Join(bands, ", "))
 	}
 	ref := all[first]
+	if ref.Command.Accel == sim.Accel {
+		return nil, usagef("%s was simulated, so that its costs are those that the simulator was given: want a run on a real kernel", path)
+	}
 	same := func(t explain.TrialSummary) bool {
 		return t.Facts.Release == ref.Facts.Release && t.Facts.Arch == ref.Facts.Arch && t.Command.Accel == ref.Command.Accel &&
 			(t.Band.Band == explain.In || t.Band.Band == explain.Above || t.Band.Band == explain.Below)
@@ -132,22 +140,38 @@ func observations(dir *rundir.Dir, t explain.TrialSummary) ([]sim.Observation, e
 	return out, nil
 }
 
-// lullOf are the grace periods of the trials whose kernel ends them so.
-func lullOf(trials []explain.TrialSummary) sim.Lull {
-	l := sim.Lull{HZ: trials[0].Facts.HZ} // one kernel, one HZ
+// lullsOf are the trials whose kernel ends grace periods at ticks that find softirqs on.
+func lullsOf(trials []explain.TrialSummary) []sim.Lull {
+	var out []sim.Lull
 	for _, t := range trials {
 		if !t.Facts.Dynamic || t.Facts.Preempt.Preempts() || t.Band.Band != explain.In {
 			continue
 		}
+		l := sim.Lull{Arm: t.Arm, Facts: t.Facts, Waits: map[string][]time.Duration{}}
 		for _, o := range t.Ops {
-			if o.Op == experiment.Membarrier {
-				for _, s := range o.Hold {
-					l.Waits = append(l.Waits, s.Took)
-				}
+			if o.Op != experiment.LinkDel && o.Op != experiment.Membarrier {
+				continue
+			}
+			for _, s := range o.Hold {
+				l.Waits[o.Op] = append(l.Waits[o.Op], s.Took)
 			}
 		}
+		out = append(out, l)
 	}
-	return l
+	return out
+}
+
+// switchedAway is how often the thread was switched away from, and in how much time, in the trials in the band where it
+// would be if somebody else wanted the CPU.
+func switchedAway(trials []explain.TrialSummary) (switches uint64, in time.Duration) {
+	for _, t := range trials {
+		yields := t.Arm.Loop == experiment.YieldOnExit || t.Arm.Loop == experiment.CondReschedOnly || len(t.Arm.Patch) > 0
+		if t.Band.Band == explain.In && (t.Facts.Preempt.Preempts() || yields) {
+			switches += t.Rates.Nonvol
+			in += t.Rates.Took
+		}
+	}
+	return switches, in
 }
 
 func printFit(w io.Writer, path string, f sim.Fit, used []explain.TrialSummary) error {
@@ -176,7 +200,7 @@ func printFit(w io.Writer, path string, f sim.Fit, used []explain.TrialSummary) 
 	fmt.Fprintf(&b, "left over: %.1f %% of the thread's run time (root mean square); unmask and wake can't be told from any run\n", 100*f.Residual)
 	var costs []string
 	for _, c := range costKeys(&f.Costs) {
-		costs = append(costs, c.key+": "+c.cost.String())
+		costs = append(costs, c.key+": "+c.String())
 	}
 	fmt.Fprintf(&b, "model: {costs: {%s}}\n", strings.Join(costs, ", "))
 	_, err := io.WriteString(w, b.String())
@@ -184,8 +208,8 @@ func printFit(w io.Writer, path string, f sim.Fit, used []explain.TrialSummary) 
 }
 
 // applyFit gives arms the costs that fit the run in path, where they state none of their own.
-func applyFit(path string, arms []experiment.Arm) error {
-	f, _, err := fitRun(path, nil)
+func applyFit(ctx context.Context, path string, arms []experiment.Arm) error {
+	f, _, err := fitRun(ctx, path, nil)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -142,7 +141,7 @@ func (s *sweep) reasons() []string {
 	for _, p := range s.points {
 		if p.why != "" && !seen[p.why] {
 			seen[p.why] = true
-			list = append(list, strings.ReplaceAll(p.why, "arm point: ", ""))
+			list = append(list, p.why)
 		}
 	}
 	return list

@@ -49,7 +49,9 @@ func settings(arm experiment.Arm) []setting {
 	add("model.backlog", strconv.FormatBool(arm.Model.Backlog), "false")
 	add("model.user", strconv.FormatBool(arm.Model.User), "false")
 	for _, c := range costKeys(&arm.Model.Costs) {
-		length("model.costs."+c.key, *c.cost)
+		if *c.cost != 0 {
+			add("model.costs."+c.key, c.String())
+		}
 	}
 	add("probe.op", arm.Probe.Op)
 	add("probe.device", arm.Probe.Device)
@@ -98,11 +100,14 @@ type costKey struct {
 	cost *time.Duration
 }
 
+// String writes the cost as an experiment file has it.
+func (c costKey) String() string { return max(*c.cost, 0).String() } // experiment.Never is 0s
+
 // costKeys lists the costs in the order of docs/experiments.md.
 func costKeys(c *experiment.Costs) []costKey {
 	return []costKey{
 		{"entry", &c.Entry}, {"poll", &c.Poll}, {"packet", &c.Packet}, {"interrupt", &c.Interrupt},
-		{"unmask", &c.Unmask}, {"switch", &c.Switch}, {"wake", &c.Wake},
+		{"unmask", &c.Unmask}, {"switch", &c.Switch}, {"wake", &c.Wake}, {"neighbour", &c.Neighbour},
 	}
 }
 

@@ -7,10 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,7 +94,7 @@ func (c sweepCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	n := s.simulated()
 	if n == 0 && ctx.Err() == nil {
-		return fmt.Errorf("no point can be simulated: %s: %w", strings.Join(s.reasons(), "; "), errors.ErrUnsupported)
+		return noPointError(s.reasons())
 	}
 	slog.Info(fmt.Sprintf("%s simulated in %.1f s", countOf(n, len(s.points)), time.Since(began).Seconds()))
 	if n == 0 {
@@ -201,14 +198,15 @@ func (c sweepCommand) plan(ctx context.Context, args []string) (*sweep, error) {
 	if total > maxPoints {
 		return nil, usagef("%d points; at most %d", total, maxPoints)
 	}
-	for i := range total {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s.points = append(s.points, s.point(base, i))
+	s.points = make([]point, total)
+	each(ctx, total, "planned", sayProgress, func(i int) { s.points[i] = s.point(base, i) })
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	return s, s.checkValues()
 }
+
+func sayProgress(text string) { slog.Info(text) }
 
 // checkValues refuses a value that no point can have. One that goes with some values of the other axis and not with
 // others has points that are not run.
@@ -316,27 +314,16 @@ const cutOff = "interrupted before its turn"
 func (s *sweep) run(ctx context.Context, seed uint64) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(s.points) {
-					return
-				}
-				p := &s.points[i]
-				switch err := p.run(inner, seed); {
-				case err == nil:
-				case inner.Err() != nil:
-					p.why = cutOff
-				default:
-					cancel(fmt.Errorf("%s: %w", p.name(s.axes), err))
-				}
-			}
-		})
-	}
-	workers.Wait()
+	each(context.WithoutCancel(ctx), len(s.points), "simulated", sayProgress, func(i int) {
+		p := &s.points[i]
+		switch err := p.run(inner, seed); {
+		case err == nil:
+		case inner.Err() != nil:
+			p.why = cutOff
+		default:
+			cancel(fmt.Errorf("%s: %w", p.name(s.axes), err))
+		}
+	})
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -361,7 +348,7 @@ func (p *point) run(ctx context.Context, seed uint64) error {
 	}
 	target, err := newSimBackend().Acquire(ctx, p.arm)
 	if errors.Is(err, errors.ErrUnsupported) {
-		p.why = strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error())
+		p.why = err.Error()
 		return nil
 	}
 	if err != nil {

@@ -9,8 +9,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -231,4 +236,29 @@ func TestSweepInterrupted(t *testing.T) {
 			t.Errorf("the map is\n%s\nwant %q in it", text, want)
 		}
 	}
+}
+
+// TestEach: each point is done once, and how far it is is said at each interval.
+func TestEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 40
+		var counts [n]atomic.Int32
+		var said []string
+		each(t.Context(), n, "simulated", func(text string) { said = append(said, text) }, func(i int) {
+			time.Sleep(3 * time.Second)
+			counts[i].Add(1)
+		})
+		for i := range counts {
+			if c := counts[i].Load(); c != 1 {
+				t.Errorf("point %d: %d times", i, c)
+			}
+		}
+		want := (n + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0) * 3 / 5
+		if len(said) < want-1 || len(said) > want || len(said) > 0 && !regexp.MustCompile(`^\d+ of 40 points simulated, about \d+ s to go$`).MatchString(said[0]) {
+			t.Errorf("%q; want %d lines", said, want)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	each(ctx, 5, "planned", nil, func(int) { t.Error("a point after the end") })
 }

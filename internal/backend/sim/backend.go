@@ -61,20 +61,20 @@ func (t *target) prepare(arm experiment.Arm) error {
 		return err
 	}
 	if t.loop == experiment.BacklogThread && arm.Load.Kind == experiment.Bounce {
-		return fmt.Errorf("arm %s: a backlog thread gets its packets from other CPUs and can't bounce: use paced, windowed or tcp: %w", arm.Name, errors.ErrUnsupported)
+		return unsupported("a backlog thread gets its packets from other CPUs and can't bounce: use paced, windowed or tcp")
 	}
 	if t.loop == experiment.BacklogThread && arm.NIC.MaskScope == experiment.AllQueues {
-		return fmt.Errorf("arm %s: a backlog thread has no interrupt, and so no mask-scope: %w", arm.Name, errors.ErrUnsupported)
+		return unsupported("a backlog thread has no interrupt, and so no mask-scope")
 	}
 	if t.model, err = model.New(configOf(arm, t.build, t.loop)); err != nil {
-		return fmt.Errorf("arm %s: %w", arm.Name, err)
+		return err
 	}
 	if arm.Load.Kind == experiment.Recorded {
 		if t.backend.Arrivals == nil {
-			return fmt.Errorf("arm %s: nothing here reads recorded arrivals", arm.Name)
+			return errors.New("nothing here reads recorded arrivals")
 		}
 		if t.recorded, err = t.backend.Arrivals(arm.Load.From); err != nil {
-			return fmt.Errorf("arm %s: recorded load: %w", arm.Name, err)
+			return fmt.Errorf("recorded load: %w", err)
 		}
 	}
 	_, err = newTraffic(arm, 0, t.recorded, 1)
@@ -87,7 +87,8 @@ func configOf(arm experiment.Arm, b build, loop experiment.Loop) model.Config {
 	c := model.Config{
 		Generation: b.gen, Arch: b.arch, Preempt: b.preempt, Dynamic: b.dynamic,
 		Loop: modelLoop(loop), Softirq: !arm.Threaded, Device: model.NIC, Latch: arm.Load.Kind == experiment.Flood && loop != experiment.BacklogThread,
-		Backlog: arm.Model.Backlog, User: arm.Model.User, CPUs: uint8(min(arm.VCPUs, model.MaxCPUs)), Programs: programs,
+		Backlog: arm.Model.Backlog, User: arm.Model.User,
+		Others: arm.Model.Costs.Neighbour != experiment.Never, CPUs: uint8(min(arm.VCPUs, model.MaxCPUs)), Programs: programs,
 		// The driver keeps the ring, since a poll makes room while it goes on; the model only has to hold what one can take.
 		Ring: 0,
 	}

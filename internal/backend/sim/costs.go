@@ -14,7 +14,7 @@ func DefaultCosts() experiment.Costs {
 	return experiment.Costs{
 		Entry: 230 * time.Nanosecond, Poll: 2200 * time.Nanosecond, Packet: 600 * time.Nanosecond,
 		Interrupt: 4 * time.Microsecond, Unmask: 500 * time.Nanosecond,
-		Switch: 3 * time.Microsecond, Wake: 20 * time.Microsecond,
+		Switch: 3 * time.Microsecond, Wake: 20 * time.Microsecond, Neighbour: 50 * time.Millisecond,
 	}
 }
 
@@ -24,6 +24,7 @@ type prices struct {
 	packet    int64
 	interrupt int64
 	wake      int64
+	neighbour int64 // mean time from one moment at which somebody else wants CPU 0 to the next; 0 for nobody
 	report    int64 // interrupts off, on the CPU that a stall report is about
 }
 
@@ -43,6 +44,9 @@ func pricesOf(m experiment.Model) prices {
 		packet: int64(cmp.Or(c.Packet, d.Packet)), interrupt: int64(cmp.Or(c.Interrupt, d.Interrupt)),
 		wake: int64(cmp.Or(c.Wake, d.Wake)), report: int64(m.ReportCost),
 	}
+	if n := cmp.Or(c.Neighbour, d.Neighbour); n != experiment.Never {
+		p.neighbour = int64(n)
+	}
 	complete, enable := poll/20, poll/20
 	p.step = [model.NumSteps]int64{
 		model.StepWaitSet: entry / 4, model.StepWaitTest: entry / 4, model.StepLoopEntry: entry - entry/4*2,
@@ -51,7 +55,7 @@ func pricesOf(m experiment.Model) prices {
 		model.StepBHCheck: entry / 4, model.StepPeriodicQS: entry / 4, model.StepCondResched: entry / 4, model.StepBHDisable: entry / 4,
 		model.StepWaitSchedule: swtch, model.StepIdleSchedule: p.wake + swtch, model.StepKworkerSleep: swtch, model.StepRunKsoftirqd: entry,
 		model.StepNetRXPoll: poll - complete - enable, model.StepNetRXComplete: complete, model.StepNetRXUnmask: unmask,
-		model.StepSoftirqEnd: enable, model.StepRCUCore: swtch, model.StepKworker: swtch,
+		model.StepSoftirqEnd: enable, model.StepRCUCore: swtch, model.StepKworker: swtch, model.StepOther: swtch,
 		// On CPU 1, each from a sleep to the next one.
 		model.StepGPInit: swtch, model.StepFQS: swtch, model.StepGPCleanup: swtch, model.StepExpSelect: swtch, model.StepExpEnd: swtch,
 		model.StepProbe: swtch, model.StepExpFunnel: swtch,

@@ -13,8 +13,8 @@ import (
 // arms returns a spread of kernels, loops and loads, on each of which a trial has something else to skip.
 func arms() []string {
 	kernels := []string{
-		"kernel: model:6.18, config: {preempt: none}", "kernel: model:6.18, preempt: none", "kernel: model:7.3, preempt: lazy",
-		"kernel: model:6.12, preempt: full", "kernel: model:6.18, config: {preempt: none}, loop: yield-on-exit",
+		"kernel: model:6.18, config: {preempt: none}", "kernel: model:6.18, preempt: none", "kernel: model:7.3, preempt: lazy, model: {costs: {neighbour: 10ms}}",
+		"kernel: model:6.12, preempt: full, model: {costs: {neighbour: 3ms}}", "kernel: model:6.18, config: {preempt: none}, loop: yield-on-exit, model: {costs: {neighbour: 20ms}}",
 		"kernel: model:6.18, config: {preempt: none}, loop: qs-only-persistent-stamp", "kernel: model:6.18, config: {preempt: lazy}, model: {user: true}",
 		"kernel: model:7.3, preempt: lazy, loop: busy-poll", "kernel: model:6.12, config: {preempt: none}, loop: backlog-thread",
 		"kernel: model:6.18, config: {preempt: none}, model: {backlog: true, report-cost: 20ms}, stall-timeout: 3s",

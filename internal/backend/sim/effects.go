@@ -140,6 +140,10 @@ func (e *engine) reports(f model.Effects, out model.Outcome) {
 	e.dueStall(j + 3*e.k.stall + 3)
 }
 
+// oversleep bounds how much longer than asked for a probe's pause is: its timer's slack, and until it has the CPU. Without it
+// two probes that once ended together would begin together for ever.
+const oversleep = millisecond
+
 // probe follows probe p through its round.
 func (e *engine) probe(p int, f model.Effects) {
 	if f&(model.ProbeWait(p)|model.ProbeDone(p)|model.ProbeTimer(p)) == 0 {
@@ -147,6 +151,7 @@ func (e *engine) probe(p int, f model.Effects) {
 	}
 	if f&model.ProbeDone(p) != 0 {
 		e.rec.done(e, p)
+		e.q.set(slotBegin+p, e.q.at(slotBegin+p)+e.rnd.below(oversleep))
 		return
 	}
 	op := e.m.ProbeOp(&e.s, p)

@@ -29,6 +29,7 @@ const (
 	slotMark       = slotExpIPI + 8  // counters are read, or a phase begins
 	slotWatchdog   = slotExpIPI + 9  // of soft lockups
 	slotSteer      = slotExpIPI + 10 // of a load that holds the band
+	slotNeighbour  = slotExpIPI + 11
 )
 
 // A device is what is polled, as far as the model leaves it to the driver.
@@ -88,15 +89,12 @@ type engine struct {
 	stamped int64    // when last_qs was stamped
 	lasting bool     // last_qs outlives the entry
 	jiffy0  int64    // of the next tick on CPU 0
+	late    int64    // bounds how late that is
 }
 
 // ipiDelay is from the sending of an interprocessor interrupt to its delivery: of the order of a microsecond on
 // machines of today.
 const ipiDelay = microsecond
-
-// tickJitter bounds how late a tick is, drawn for each one evenly: what delays a real one is whatever has interrupts off.
-// Without it, ticks and a poll loop whose passes are all alike would meet at the same point of the loop for ever.
-const tickJitter = 2 * microsecond
 
 // run goes on until the instant end, or until the recorder fails.
 func (e *engine) run(end int64) {
@@ -113,7 +111,7 @@ func (e *engine) run(end int64) {
 }
 
 func (e *engine) fire(slot int) {
-	if slot != slotRun0 && slot != slotNIC && slot != slotArrive {
+	if slot != slotRun0 && slot != slotNIC && slot != slotArrive && slot != slotNeighbour {
 		e.fast.stirs++
 	}
 	switch slot {
@@ -140,6 +138,8 @@ func (e *engine) fire(slot int) {
 		e.kick()
 	case slotOther:
 		e.otherQueue()
+	case slotNeighbour:
+		e.neighbour()
 	case slotMark, slotWatchdog, slotSteer:
 		e.observe(slot)
 	case slotDeadline:
@@ -364,7 +364,7 @@ func (e *engine) tick0() {
 		return
 	}
 	e.jiffy0 = e.k.of(e.now) + 1
-	e.q.set(slotTick0, e.k.at(e.jiffy0)+e.rnd.below(tickJitter))
+	e.q.set(slotTick0, e.k.at(e.jiffy0)+e.rnd.below(e.late))
 	if e.s.Current() == model.Idle && !e.s.InSoftirq() && !e.s.Callbacks(0) {
 		return // NO_HZ_IDLE; rcu_needs_cpu
 	}
@@ -405,25 +405,5 @@ func (e *engine) nicInterrupt() {
 	e.fast.seen.irq = e.now
 	e.fast.seen.irqs++
 	e.interrupt(model.NICInterrupt)
-	e.awaitArrival()
-}
-
-// The other queues of a device whose mask they share: otherRate of their interrupts a second, exponentially apart, each
-// followed by a completion otherPoll later. A guess: no board has said.
-const (
-	otherRate = 1000
-	otherPoll = 50 * microsecond
-)
-
-// otherQueue lets another queue's interrupt or completion happen.
-func (e *engine) otherQueue() {
-	e.sync()
-	ev, wait := model.OtherInterrupt, otherPoll
-	if e.dev.masked {
-		ev, wait = model.OtherUnmask, e.rnd.exponential(second/otherRate)
-	}
-	e.dev.masked = !e.dev.masked
-	e.q.set(slotOther, e.now+wait)
-	e.elsewhere(ev)
 	e.awaitArrival()
 }

@@ -18,16 +18,6 @@ type Observation struct {
 	Run                                  time.Duration // of the thread, interrupts on its CPU included
 }
 
-// A Lull is how a kernel under preempt=none or voluntary with PREEMPT_DYNAMIC ends grace periods: at a tick that finds
-// the thread with softirqs on. It tells how much of an entry that is.
-type Lull struct {
-	Waits []time.Duration // of one normal grace period each
-	HZ    int             // of the kernel; 0 counts as 250
-}
-
-// tick is the period of the kernel's ticks, in nanoseconds.
-func (l Lull) tick() float64 { return 1e9 / float64(cmp.Or(l.HZ, 250)) }
-
 // An Estimate is one cost as far as the observations tell it.
 type Estimate struct {
 	Name  string
@@ -40,7 +30,7 @@ type Estimate struct {
 // A Fit is what observations tell of the costs.
 type Fit struct {
 	Costs     experiment.Costs // with the parts that can't be told as they are by default
-	Estimates []Estimate       // poll (with the entry), packet, switch, interrupt, entry
+	Estimates []Estimate       // poll (with the entry), packet, switch, interrupt, entry, neighbour
 	N         int              // observations
 	Residual  float64          // root mean square of what is left over, as a share of the run time
 }
@@ -55,12 +45,15 @@ const (
 	fitSwitch
 	fitInterrupt
 	fitQuantities
+	fitEntry     = fitQuantities
+	fitNeighbour = fitQuantities + 1
 )
 
 // FitCosts estimates costs from obs by least squares: the thread's run time is what its polls, their packets, its
 // switches and the interrupts on its CPU took. A cost is only told where its quantity varies apart from the others; the
-// error says how many observations are needed, or that the costs that come out can't be anybody's.
-func FitCosts(obs []Observation, lull Lull) (Fit, error) {
+// error says how many observations are needed, or that the costs that come out can't be anybody's. hz is the kernel's tick rate; 0
+// counts as 250. FitEntry and FitNeighbour tell the other two costs.
+func FitCosts(obs []Observation, hz int) (Fit, error) {
 	used := obs[:0:0]
 	for _, o := range obs {
 		if o.Polls > 0 && o.Run > 0 {
@@ -87,10 +80,11 @@ func FitCosts(obs []Observation, lull Lull) (Fit, error) {
 	if len(columns) == 0 || columns[0] != fitPoll {
 		return Fit{}, errors.New("the polls don't explain the run time")
 	}
-	if err := f.solve(rows, columns, lull.tick()/2); err != nil {
+	if err := f.solve(rows, columns, 1e9/float64(cmp.Or(hz, 250))/2); err != nil {
 		return Fit{}, err
 	}
-	f.spread(used, lull)
+	f.spread(used)
+	f.Estimates = append(f.Estimates, Estimate{Name: "entry", Why: whyEntry}, Estimate{Name: "neighbour", Why: whyNeighbour})
 	return f, nil
 }
 
@@ -237,7 +231,7 @@ func (f *Fit) told(x *mat.Dense, b *mat.VecDense, columns []int, square float64)
 }
 
 // spread makes costs of the estimates. What can't be told apart is divided as it is by default.
-func (f *Fit) spread(obs []Observation, lull Lull) {
+func (f *Fit) spread(obs []Observation) {
 	d := DefaultCosts()
 	poll := f.Estimates[fitPoll].Value
 	if p := f.Estimates[fitPacket]; p.Told {
@@ -262,52 +256,5 @@ func (f *Fit) spread(obs []Observation, lull Lull) {
 		f.Costs.Interrupt = e.Value
 	}
 	f.Costs.Entry = max(1, time.Duration(float64(poll)*float64(d.Entry)/float64(d.Entry+d.Poll)))
-	entry := lull.estimate(obs)
-	if entry.Told && entry.Value >= poll {
-		entry = Estimate{Name: entry.Name, Why: fmt.Sprintf("it comes out as %v, longer than the pass that it is a part of", entry.Value)}
-	}
-	if entry.Told {
-		f.Costs.Entry = entry.Value
-	}
-	f.Estimates = append(f.Estimates, entry)
 	f.Costs.Poll = max(1, poll-f.Costs.Entry)
-}
-
-// fewWaits is the least number of waits that say something of their mean.
-const fewWaits = 5
-
-// settle is how many ticks a normal grace period takes beside the one that finds the thread with softirqs on: half a tick
-// until the CPU notices that it began, one to report, one for the kthread.
-const settle = 2.5
-
-// estimate says how long softirqs are on in an entry. A wait is a geometric number of ticks, each of which ends it with the
-// share that an entry spends so. That is too little by a factor of 2 to 4, because a membarrier's wait is more than one
-// grace period's, and because the expedited waits of deletions use up ticks that would have ended it (docs/simulator.md).
-func (l Lull) estimate(obs []Observation) Estimate {
-	e := Estimate{Name: "entry", Why: "it takes an arm under preempt=none or voluntary of a PREEMPT_DYNAMIC kernel, whose grace periods end by it"}
-	if len(l.Waits) == 0 {
-		return e
-	}
-	if len(l.Waits) < fewWaits {
-		e.Why = fmt.Sprintf("%d grace periods are too few: %d are needed", len(l.Waits), fewWaits)
-		return e
-	}
-	var sum time.Duration
-	for _, w := range l.Waits {
-		sum += w
-	}
-	mean := float64(sum) / float64(len(l.Waits)) / l.tick()
-	if mean <= settle+1 {
-		e.Why = "its grace periods ended at once"
-		return e
-	}
-	var polls, run float64
-	for _, o := range obs {
-		polls += float64(o.Polls)
-		run += float64(o.Run)
-	}
-	share := 1 / (mean - settle)
-	e.Value, e.Told, e.Why = max(1, time.Duration(math.Round(share*run/polls))), true, ""
-	e.Error = time.Duration(math.Round(float64(e.Value) / math.Sqrt(float64(len(l.Waits)))))
-	return e
 }

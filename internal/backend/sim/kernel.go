@@ -30,6 +30,16 @@ type build struct {
 // yieldPatch is the name of the one patch that the model knows.
 const yieldPatch = "yield-on-exit.patch"
 
+// An unsupportedError matches errors.ErrUnsupported without its text.
+type unsupportedError string
+
+func (e unsupportedError) Error() string        { return string(e) }
+func (e unsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+func unsupported(format string, args ...any) error {
+	return unsupportedError(fmt.Sprintf(format, args...))
+}
+
 // buildOf returns the first of arm's kernels that the model has under the preemption model that arm asks for.
 func buildOf(arm experiment.Arm) (build, error) {
 	var all error
@@ -47,7 +57,7 @@ func buildOf(arm experiment.Arm) (build, error) {
 			all = fmt.Errorf("%w; %w", all, err)
 		}
 	}
-	return build{}, fmt.Errorf("arm %s: %w", arm.Name, all)
+	return build{}, all
 }
 
 // parseKernel finds out what the kernel that spec names is. Debian's choices of configuration are those of its
@@ -69,8 +79,7 @@ func parseKernel(spec string, arm experiment.Arm) (build, error) {
 	case "debian-source", "tree":
 		b.source(kind, rest, arm)
 	default:
-		return b, fmt.Errorf("the simulator can't tell what the kernel %s is: use model:, debian: or debian-source: with --backend sim: %w",
-			spec, errors.ErrUnsupported)
+		return b, unsupported("the simulator can't tell what the kernel %s is: use model:, debian: or debian-source: with --backend sim", spec)
 	}
 	return b, nil
 }
@@ -119,12 +128,12 @@ func (b build) follow(arm experiment.Arm) (build, error) {
 	case arm.Preempt == "" || arm.Preempt == b.preempt:
 		return b, nil
 	case b.dynamic && !slices.Contains(has, arm.Preempt):
-		return b, fmt.Errorf("%s can't run with preempt=%s: %w", b.spec, arm.Preempt, errors.ErrUnsupported)
+		return b, unsupported("%s can't run with preempt=%s", b.spec, arm.Preempt)
 	case b.dynamic:
 		b.preempt = arm.Preempt
 		return b, nil
 	}
-	return b, fmt.Errorf("%s is built for preempt=%s, the arm asks for %s: %w", b.spec, b.preempt, arm.Preempt, errors.ErrUnsupported)
+	return b, unsupported("%s is built for preempt=%s, the arm asks for %s", b.spec, b.preempt, arm.Preempt)
 }
 
 func (b *build) assume(format string, args ...any) {
@@ -153,6 +162,19 @@ func generationName(g model.Generation) string {
 
 func archName(a model.Arch) string {
 	return [...]string{model.AMD64: "amd64", model.ARM64: "arm64", model.ARMHF: "armhf", model.MIPS: "mips"}[a]
+}
+
+// archOfMachine is archOf for uname's name of a machine.
+func archOfMachine(machine string) model.Arch {
+	switch {
+	case machine == "aarch64":
+		return model.ARM64
+	case strings.HasPrefix(machine, "arm"):
+		return model.ARMHF
+	case strings.HasPrefix(machine, "mips"):
+		return model.MIPS
+	}
+	return model.AMD64
 }
 
 func archOf(debian string) model.Arch {
@@ -209,8 +231,7 @@ func loopOf(arm experiment.Arm) (experiment.Loop, error) {
 	loop := arm.Loop
 	for _, p := range arm.Patch {
 		if path.Base(strings.ReplaceAll(p, `\`, "/")) != yieldPatch {
-			return "", fmt.Errorf("arm %s: the simulator can't apply %s: name the loop that it makes with loop:, such as loop: cond-resched-only: %w",
-				arm.Name, p, errors.ErrUnsupported)
+			return "", unsupported("the simulator can't apply %s: name the loop that it makes with loop:, such as loop: cond-resched-only", p)
 		}
 		if loop == experiment.Stock {
 			loop = experiment.YieldOnExit
@@ -242,8 +263,7 @@ func tunablesOf(arm experiment.Arm) (tunables, error) {
 		case name == "rcupdate.rcu_cpu_stall_suppress" && err == nil:
 			t.suppress = n != 0
 		default:
-			return t, fmt.Errorf("arm %s: the kernel parameter %s is not in the model; rcutree.jiffies_till_{sched_qs,first_fqs,next_fqs} and rcupdate.rcu_cpu_stall_suppress are: %w",
-				arm.Name, p, errors.ErrUnsupported)
+			return t, unsupported("the kernel parameter %s is not in the model; rcutree.jiffies_till_{sched_qs,first_fqs,next_fqs} and rcupdate.rcu_cpu_stall_suppress are", p)
 		}
 	}
 	return t, nil

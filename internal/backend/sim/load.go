@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/napistall/napistall/internal/experiment"
@@ -65,7 +64,7 @@ func newTraffic(arm experiment.Arm, begin int64, recorded []int64, perPacket int
 		t.send(t.cwnd, begin)
 	case experiment.Recorded:
 		if len(recorded) == 0 {
-			return nil, fmt.Errorf("arm %s: the recorded load %s has no arrivals", arm.Name, l.From)
+			return nil, fmt.Errorf("the recorded load %s has no arrivals", l.From)
 		}
 		t.list, t.start, t.num, t.den = recorded, begin, 1, 1
 		if span := recorded[len(recorded)-1]; l.Rate > 0 && span > 0 {
@@ -73,7 +72,7 @@ func newTraffic(arm experiment.Arm, begin int64, recorded []int64, perPacket int
 			t.num, t.den = ratio(int64(len(recorded)-1)*second/int64(l.Rate), span)
 		}
 	default:
-		return nil, fmt.Errorf("arm %s: the load %s comes from elsewhere, and a simulator has no elsewhere: use paced or recorded: %w", arm.Name, l.Kind, errors.ErrUnsupported)
+		return nil, unsupported("the load %s comes from elsewhere, and a simulator has no elsewhere: use paced or recorded", l.Kind)
 	}
 	return t, nil
 }

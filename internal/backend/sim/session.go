@@ -12,6 +12,9 @@ import (
 // the same seed.
 const simStream = 0x73696d756c617465 // "simulate"
 
+// Accel is what the commands of simulated trials name where others have an accelerator.
+const Accel = "model"
+
 // A session is one trial.
 type session struct {
 	*engine
@@ -54,6 +57,7 @@ func (t *target) session(trial experiment.Trial, emit func(experiment.Record) er
 	if e.dev.veth {
 		e.p.step[model.StepUnmask] = 0 // veth_poll only looks at its ring again
 	}
+	e.late = lateness(e.passTime(arm), second/e.k.hz)
 	load, err := newTraffic(arm, rec.begin, t.recorded, e.p.packet)
 	e.load, e.err = load, err
 	return &session{engine: e, argv: t.argv(trial)}
@@ -110,7 +114,7 @@ func (s *session) run() error {
 // setup sends what comes before the load, and starts the ticks.
 func (s *session) setup() error {
 	r := s.rec
-	cmd := experiment.Command{Argv: s.argv, Accel: "model"}
+	cmd := experiment.Command{Argv: s.argv, Accel: Accel}
 	if err := r.put(experiment.Record{Command: &cmd}, 0); err != nil {
 		return err
 	}
@@ -127,7 +131,10 @@ func (s *session) setup() error {
 		return err
 	}
 	s.jiffy0 = s.k.of(s.now) + 1
-	s.q.set(slotTick0, s.k.at(s.jiffy0)+s.rnd.below(tickJitter))
+	s.q.set(slotTick0, s.k.at(s.jiffy0)+s.rnd.below(s.late))
+	if s.p.neighbour > 0 {
+		s.q.set(slotNeighbour, s.now+s.rnd.exponential(s.p.neighbour))
+	}
 	if s.s.Current() == model.NAPIThread {
 		r.since = s.now
 	}

@@ -125,7 +125,7 @@ func TestReportsAtTheirTimes(t *testing.T) {
 // wheel make them.
 func TestUrgentAfterTenthOfASecond(t *testing.T) {
 	for hz, scan := range map[int]int64{100: 2, 250: 2, 300: 3, 1000: 4} {
-		arm := armOf(t, fmt.Sprintf("{name: a, kernel: model:6.18, config: {preempt: none, hz: %d}, load: {hold: 1s}}", hz))
+		arm := armOf(t, fmt.Sprintf("{name: a, kernel: model:6.18, config: {preempt: none, hz: %d}, load: {hold: 1s}, model: {costs: {neighbour: 0s}}}", hz))
 		target, err := Backend{}.Acquire(t.Context(), arm)
 		if err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func TestWaitsAreWhatWasWaitedFor(t *testing.T) {
 func TestReportCostRescues(t *testing.T) {
 	worst := func(cost string) time.Duration {
 		var w time.Duration
-		for _, r := range records(t, armOf(t, "{name: a, kernel: model:6.18, config: {preempt: none}, stall-timeout: 3s, load: {kind: paced, rate: 80k/s, hold: 20s}, model: {report-cost: "+cost+", costs: {poll: 20us, packet: 9us}}}"), 1) {
+		for _, r := range records(t, armOf(t, "{name: a, kernel: model:6.18, config: {preempt: none}, stall-timeout: 3s, load: {kind: paced, rate: 80k/s, hold: 20s}, model: {report-cost: "+cost+", costs: {poll: 20us, packet: 9us, neighbour: 0s}}}"), 1) {
 			if r.Sample != nil && r.Sample.Op == experiment.LinkDel {
 				w = max(w, r.Sample.Took)
 			}
@@ -269,40 +269,44 @@ func TestTraceSchema(t *testing.T) {
 	}
 }
 
-// TestFitFindsTheCosts: from what trials of known costs counted, the costs come out.
-func TestFitFindsTheCosts(t *testing.T) {
-	var obs []Observation
-	for _, n := range []int{1, 4, 16} {
-		arm := armOf(t, fmt.Sprintf("{name: a, kernel: debian:sid/armhf, load: {inflight: %d, hold: 4s}, model: {costs: {entry: 100ns, poll: 5us, packet: 800ns}}}", n))
-		var last *experiment.Counters
-		for _, r := range records(t, arm, 1) {
-			if c := r.Counters; c != nil && c.InHold {
-				if last != nil {
-					obs = append(obs, Observation{Polls: c.Polls - last.Polls, Packets: c.Packets - last.Packets, Run: c.RunTime - last.RunTime})
-				}
-				last = c
+// TestTicksAreNotInStep: where a tick's period is a whole number of passes and one interrupt, ticks still find the thread
+// with softirqs on as often as it is so, and end grace periods by it.
+func TestTicksAreNotInStep(t *testing.T) {
+	arm := armOf(t, "{name: a, kernel: model:6.18, preempt: none, load: {inflight: 1, hold: 40s}, model: {costs: {entry: 200ns, neighbour: 0s}}}")
+	n := 0
+	for _, r := range records(t, arm, 1) {
+		if r.Sample == nil || r.Sample.Op != experiment.LinkDel || r.Sample.Phase != experiment.Hold {
+			continue
+		}
+		if n++; r.Sample.Took > 3*time.Second {
+			t.Errorf("a deletion took %v", r.Sample.Took)
+		}
+	}
+	if n < 40 {
+		t.Errorf("%d deletions in 40 s", n)
+	}
+}
+
+// TestNeighbour: whoever else wants the CPU gets it, and counts as an involuntary switch, where there is a point to switch at.
+func TestNeighbour(t *testing.T) {
+	for _, c := range []struct {
+		arm      string
+		switches [2]uint64 // in 60 s
+	}{
+		{"kernel: model:6.18, preempt: lazy, model: {costs: {neighbour: 50ms}}", [2]uint64{1050, 1300}},
+		{"kernel: model:6.12, preempt: full, model: {costs: {neighbour: 500ms}}", [2]uint64{85, 160}},
+		{"kernel: model:6.12, config: {preempt: none}, loop: yield-on-exit, model: {costs: {neighbour: 50ms}}", [2]uint64{1050, 1300}},
+		{"kernel: model:6.12, config: {preempt: none}, model: {costs: {neighbour: 50ms}}", [2]uint64{0, 0}},
+		{"kernel: model:6.18, preempt: lazy, model: {costs: {neighbour: 0s}}", [2]uint64{0, 0}},
+	} {
+		var last experiment.Counters
+		for _, r := range records(t, armOf(t, "{name: a, load: {inflight: 4, hold: 60s}, "+c.arm+"}"), 3) {
+			if r.Counters != nil && r.Counters.InHold {
+				last = *r.Counters
 			}
 		}
-	}
-	f, err := FitCosts(obs, Lull{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	near := func(what string, got, want time.Duration) {
-		if diff := (got - want).Abs(); diff > want/50 {
-			t.Errorf("%s = %v; want %v", what, got, want)
+		if n := last.Nonvoluntary; n < c.switches[0] || n > c.switches[1] {
+			t.Errorf("%s: %d involuntary switches; want %d to %d", c.arm, n, c.switches[0], c.switches[1])
 		}
-	}
-	near("packet", f.Costs.Packet, 800)
-	near("entry and poll", f.Costs.Entry+f.Costs.Poll, 5100)
-	if f.Residual > 0.01 || f.Estimates[fitInterrupt].Told || f.Estimates[len(f.Estimates)-1].Told {
-		t.Errorf("residual %v, estimates %+v", f.Residual, f.Estimates)
-	}
-	same, err := FitCosts(obs[:4], Lull{Waits: []time.Duration{1e9, 1e9, 1e9, 1e9, 1e9}, HZ: 250})
-	if err != nil || same.Estimates[fitPacket].Told || !same.Estimates[len(same.Estimates)-1].Told {
-		t.Errorf("one arm: %+v, %v; want the packets not told and the entry told", same.Estimates, err)
-	}
-	if _, err := FitCosts(nil, Lull{}); err == nil {
-		t.Error("nothing was fitted")
 	}
 }
