@@ -74,8 +74,9 @@ func fisher(a, b stats.Proportion) Test {
 	return Test{P: c.P, HasP: c.HasP, Words: c.Words, Sign: compareShares(a, b)}
 }
 
-func rank(a, b []stats.Value) Test {
-	c := stats.Rank(a, b)
+func rank(a, b []stats.Value) Test { return testOf(stats.Rank(a, b)) }
+
+func testOf(c stats.Comparison) Test {
 	t := Test{P: c.P, HasP: c.HasP, Words: c.Words}
 	switch {
 	case c.GreaterLo > 0.5:

@@ -111,13 +111,13 @@ func DesignEffect(trials []Proportion) float64 {
 	return max(1, m/(m-1)*sum/(n*p*(1-p)))
 }
 
-// Effective returns the number of independent cases that p counts for at a design effect: its share to the nearest
-// case.
-func (p Proportion) Effective(effect float64) Proportion {
+// Effective returns the number of independent cases that p counts for at a design effect, with its share rounded down
+// and up to whole cases: what is concluded has to hold of both.
+func (p Proportion) Effective(effect float64) (down, up Proportion) {
 	if !(effect > 1) || p.N <= 0 {
-		return p
+		return p, p
 	}
 	n := max(1, math.Floor(float64(p.N)/effect))
-	k := math.Round(n * share(p))
-	return Proportion{K: int(k), N: int(n)}
+	k := n * share(p)
+	return Proportion{K: int(math.Floor(k)), N: int(n)}, Proportion{K: int(math.Ceil(k)), N: int(n)}
 }

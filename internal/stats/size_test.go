@@ -103,8 +103,8 @@ func TestDesignEffect(t *testing.T) {
 	if d := DesignEffect(alike); math.Abs(d-10*4.0/3) > 1e-12 {
 		t.Errorf("of trials that agree within = %v; want 13.33", d)
 	}
-	if got := (Proportion{20, 40}).Effective(10); got != (Proportion{2, 4}) {
-		t.Errorf("20 of 40 at an effect of 10 = %v; want 2 of 4", got)
+	if down, up := (Proportion{20, 40}).Effective(10); down != (Proportion{2, 4}) || up != down {
+		t.Errorf("20 of 40 at an effect of 10 = %v, %v; want 2 of 4", down, up)
 	}
 	for name, trials := range map[string][]Proportion{
 		"even": {{5, 10}, {5, 10}}, "one trial": {{5, 10}}, "none": nil, "single cases": {{1, 1}, {0, 1}}, "no case": {{0, 10}, {0, 10}},
@@ -114,11 +114,11 @@ func TestDesignEffect(t *testing.T) {
 		}
 	}
 	for _, p := range []Proportion{{0, 0}, {3, 5}} {
-		if got := p.Effective(1); got != p {
-			t.Errorf("%v at an effect of 1 = %v", p, got)
+		if down, up := p.Effective(1); down != p || up != p {
+			t.Errorf("%v at an effect of 1 = %v, %v", p, down, up)
 		}
 	}
-	if got := (Proportion{3, 5}).Effective(100); got != (Proportion{1, 1}) {
-		t.Errorf("3 of 5 at an effect of 100 = %v; want one case", got)
+	if down, up := (Proportion{3, 5}).Effective(100); down != (Proportion{0, 1}) || up != (Proportion{1, 1}) {
+		t.Errorf("3 of 5 at an effect of 100 = %v, %v; want one case, either way", down, up)
 	}
 }
