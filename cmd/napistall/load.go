@@ -57,21 +57,32 @@ func loadRun(dir *rundir.Dir) report.Run {
 
 func loadTrial(dir *rundir.Dir, t experiment.Trial) (explain.TrialSummary, error) {
 	trial := explain.NewTrial(t)
-	if err := addConsole(dir, t.ID(), trial); err != nil {
+	if err := addRecords(dir, t.ID(), trial); err != nil {
 		return explain.TrialSummary{}, err
-	}
-	for r, err := range dir.Load(t.ID()) {
-		if err != nil {
-			return explain.TrialSummary{}, err
-		}
-		trial.Add(r)
 	}
 	return trial.Summary(), nil
 }
 
+// A recordTaker is given a trial's records, one after another: an explain.Trial or an explain.Teller.
+type recordTaker interface{ Add(r experiment.Record) }
+
+// addRecords gives trial everything that dir has of the trial id.
+func addRecords(dir *rundir.Dir, id string, trial recordTaker) error {
+	if err := addConsole(dir, id, trial); err != nil {
+		return err
+	}
+	for r, err := range dir.Load(id) {
+		if err != nil {
+			return err
+		}
+		trial.Add(r)
+	}
+	return nil
+}
+
 // addConsole gives trial the console's text first: the records, of which the End is the last, come
 // after it, and lines that both have are merged by their stamps.
-func addConsole(dir *rundir.Dir, id string, trial *explain.Trial) error {
+func addConsole(dir *rundir.Dir, id string, trial recordTaker) error {
 	console, err := dir.Console(id)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ met or parse, doctor or check found something, 4 check could not decide, 69 not 
 		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
 		return noEmptyFlag(cmd)
 	}
-	root.AddCommand(newRun(), newSim(), newLoad(), newCheck(), newReport(), newView(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
+	root.AddCommand(newRun(), newProve(), newSim(), newLoad(), newCheck(), newReport(), newView(), newExplain(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
 	return root
 }
 
