@@ -17,7 +17,8 @@ import (
 	"github.com/napistall/napistall/internal/rundir"
 )
 
-// Exit statuses; 4 is check's alone, 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT.
+// Exit statuses; 4 is check's alone, 69 is sysexits' EX_UNAVAILABLE, 130 a shell's word for SIGINT. Those of prove --gate
+// are in prove_gate.go.
 const (
 	exitDone        = 0
 	exitFailed      = 1
@@ -60,9 +61,12 @@ var errUnmet = errors.New("an expectation was not met")
 
 // status turns what a command returned into an exit status: by whose fault it is.
 func status(err error) int {
+	gate, gated := errors.AsType[gateError](err)
 	switch {
 	case err == nil:
 		return exitDone
+	case gated:
+		return gate.status
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, errUnmet), errors.Is(err, errFound):
@@ -94,7 +98,7 @@ func isMachine(err error) bool {
 
 // complain says on stderr why the program fails, with what a broken machine printed last.
 func complain(err error) {
-	if errors.Is(err, errFound) {
+	if errors.Is(err, errFound) || errors.Is(err, errStalls) {
 		return
 	}
 	// Go's own word for it means nothing to whoever pressed Ctrl-C.

@@ -47,7 +47,8 @@ func newRoot() *cobra.Command {
 (Linux's, not Node.js's), on any kernel, with no special hardware.
 
 Exit status: 0 done, 1 napistall failed, 2 wrong usage or experiment text, 3 an expectation was not
-met or parse, doctor or check found something, 4 check could not decide, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).`,
+met or parse, doctor or check found something, 4 check could not decide, 69 not possible on this machine, 130 interrupted (what was measured so far is kept).
+prove --gate has statuses of its own, for git bisect run.`,
 		Version:       agent.Version(),
 		Args:          usageArgs(cobra.NoArgs),
 		SilenceErrors: true,

@@ -176,7 +176,10 @@ func play() error {
 	if err != nil {
 		return err
 	}
-	name := trial.Arm.Name
+	name, err := guestOf(trial.Arm)
+	if err != nil {
+		return err
+	}
 	hangs := strings.HasPrefix(name, "hang")
 	if hangs {
 		name = "stock"
@@ -207,6 +210,31 @@ func play() error {
 		<-time.After(time.Minute)
 	}
 	return nil
+}
+
+// guestOf names the guest that plays arm: the one of its name, unless its kernel was made by the scripts' make out
+// of a source that says what its poll loop does ("loop stalls", "loop fixed", "loop crashes").
+func guestOf(arm experiment.Arm) (string, error) {
+	image, err := os.ReadFile(os.Args[slices.Index(os.Args, "-kernel")+1])
+	if err != nil {
+		return "", err
+	}
+	name := "none-stock"
+	switch {
+	case bytes.Contains(image, []byte("loop crashes")):
+		return "", errors.New("the kernel crashes before it says anything")
+	case bytes.Contains(image, []byte("loop fixed")):
+		name = "none-patched"
+	case !bytes.Contains(image, []byte("loop stalls")):
+		return arm.Name, nil
+	}
+	switch {
+	case !arm.Threaded:
+		name += "-softirq"
+	case arm.Load.Inflight > 16:
+		name += "-above"
+	}
+	return name, nil
 }
 
 // trialOf finds the trial in an initramfs.
