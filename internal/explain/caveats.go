@@ -128,7 +128,18 @@ func builds(arms []ArmSummary) []string {
 			kernels[t.Facts.Release+" "+t.Facts.Version+" "+t.Facts.Arch] = true
 		}
 	}
-	return []string{fmt.Sprintf("%s only; other configurations, compilers and versions were not tried.", plural(len(kernels), "kernel build"))}
+	s := []string{fmt.Sprintf("%s only; other configurations, compilers and versions were not tried.", plural(len(kernels), "kernel build"))}
+	var edited []string
+	for _, a := range arms {
+		if a.Facts.KconfigDiff != "" {
+			edited = append(edited, a.Arm.Name)
+		}
+	}
+	if len(edited) > 0 {
+		s = append(s, strings.Join(edited, ", ")+": kernel/Kconfig.preempt was edited to allow a preemption model that the source forbids there (+kconfig)."+
+			" Nobody ships such a kernel.")
+	}
+	return s
 }
 
 // differences names the threaded arms that differ from the first in more than their model, so that

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -309,6 +310,9 @@ func (j job) checkFragment() error {
 // keep makes a cache entry of what was built of what p describes.
 func (j job) keep(dir string, p patching) error {
 	image, err := os.Open(filepath.Join(j.obj, j.target.image))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("kernel %q: make ended well, and there is no %s", j.spec, filepath.Join(j.obj, j.target.image))
+	}
 	if err != nil {
 		return fmt.Errorf("kernel %q: %w", j.spec, err)
 	}
