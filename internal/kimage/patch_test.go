@@ -239,6 +239,24 @@ func TestBuiltinPatches(t *testing.T) {
 	}
 }
 
+// The patches that people read are the ones that are built in.
+func TestExamplePatches(t *testing.T) {
+	forms := builtinPatch(builtinPatches)
+	for _, form := range forms {
+		want, err := patchFiles.ReadFile(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := read(t, filepath.Join("../../examples/yield-on-exit", filepath.Base(form)))
+		if d := cmp.Diff(string(want), got); d != "" {
+			t.Errorf("%s and its example differ:\n%s", form, d)
+		}
+	}
+	if shown, err := filepath.Glob("../../examples/yield-on-exit/*.patch"); err != nil || len(shown) != len(forms) {
+		t.Errorf("the example has %v, %v; %d forms are built in", shown, err, len(forms))
+	}
+}
+
 func FuzzParsePatch(f *testing.F) {
 	f.Add("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
 	f.Add("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+c\n\\ No newline at end of file\n")

@@ -58,7 +58,7 @@ func targetOf(arch string) (buildTarget, error) {
 	}
 	why := ""
 	if strings.HasPrefix(arch, "mips") {
-		why = " (there is no guest program for a big-endian machine)"
+		why = " (guests are booted on no mips machine)"
 	}
 	return buildTarget{}, fmt.Errorf("architecture %q: kernels are built for %s%s", arch, strings.Join(experiment.BuildArches(), ", "), why)
 }
