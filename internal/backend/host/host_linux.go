@@ -149,7 +149,7 @@ func (b Backend) start() (*agentProcess, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the records' pipe: %w", err)
 	}
-	defer give.Close()
+	defer func() { _ = give.Close() }() // the child has its own; nothing was written here
 	a.cmd.Stdout = give
 	if a.stdin, err = a.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, out.Close())

@@ -115,7 +115,7 @@ func (b Backend) dial() (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the records' pipe: %w", err)
 	}
-	defer give.Close()
+	defer func() { _ = give.Close() }() // the child has its own; nothing was written here
 	s.pipe, s.out, s.cmd.Stdout = out, bufio.NewReaderSize(out, maxWord), give
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, out.Close())
