@@ -122,7 +122,7 @@ func (p provePlan) tell(w io.Writer, builds []proveBuild, slots int) error {
 	}
 	trials := experiment.Plan(p.e)
 	run := trialTime(trials, slots)
-	fmt.Fprintf(&b, "%d trials of %d arms", len(trials), len(p.e.Arms))
+	fmt.Fprintf(&b, "%s of %s", several(len(trials), "trial"), several(len(p.e.Arms), "arm"))
 	if !experiment.IsModel(p.Kernel) { // the simulator's time is another
 		fmt.Fprintf(&b, ", %s", about(run))
 	}
@@ -148,7 +148,15 @@ func kernelsWord(builds []proveBuild) string {
 			n++
 		}
 	}
-	return fmt.Sprintf("%d of %d kernels", n, len(builds))
+	return fmt.Sprintf("%d of %s", n, several(len(builds), "kernel"))
+}
+
+// several is "1 trial" or "2 trials".
+func several(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // about is a rough length of time.

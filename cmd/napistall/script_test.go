@@ -46,6 +46,11 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile("../../docs/bisect.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bisect := []byte(blockOf(t, string(page), "```sh") + "\n")
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -54,6 +59,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GUESTS", guests)
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "bisect.sh"), bisect, 0o644); err != nil {
+				return err
+			}
 			return os.WriteFile(filepath.Join(env.WorkDir, "bzImage"), bzImage("6.12.0 (a@b) #1 SMP Mon"), 0o644)
 		},
 		Condition: condition,
