@@ -17,7 +17,7 @@ CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsl
 # A program built with the race detector sleeps for a second when it ends; the scripts start many.
 export GORACE = atexit_sleep_ms=0
 
-.PHONY: repro test check bench bench-peers build agents cross man clean need-vm need-test fuzz
+.PHONY: repro test test-long check bench bench-peers build agents cross man clean need-vm need-test fuzz
 
 repro: need-vm build
 	bin/napistall run mainline $(RUN)
@@ -30,6 +30,10 @@ test: need-vm need-test build lint
 	$(GO) test -run TestScripts/check_all ./cmd/napistall
 	$(GO) test -race -short ./internal/check
 	NAPISTALL_MUST=$(MUST) $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
+
+# A real kernel, built from source as it is and with the patch, and both booted.
+test-long: need-vm need-test build
+	NAPISTALL_LONG=1 $(GO) test -count 1 -v -timeout 4h -run '^TestLong$$' ./cmd/napistall
 
 check: agents lint
 	$(GO) test -race -short ./...
