@@ -37,6 +37,9 @@ type control struct {
 	unit float64 // the least change that means anything: 1 for a window
 	step float64 // the next change, as a share of set
 	last int     // the direction of the last change: -1, 0 or 1
+	// patient leaves it as it is until what is out of the band is a habit: where the band is wide, and what leaves
+	// it is the sender that was late or the receiver that was interrupted, another rate helps against neither.
+	patient bool
 }
 
 // The steps of a control, as shares of what it steers.
@@ -46,6 +49,9 @@ const (
 	minStep   = 0.0025
 )
 
+// habit: out of so many polls one that uses the budget, or is followed by a sleep, is no exception.
+const habit = 10
+
 // newControl steers from set on, within a factor of 16 either way and within lo and hi.
 func newControl(set, lo, hi, unit float64) *control {
 	return &control{set: set, lo: max(lo, set/16), hi: min(hi, set*16), unit: unit, step: firstStep}
@@ -54,6 +60,9 @@ func newControl(set, lo, hi, unit float64) *control {
 // observe takes what happened in an interval and returns the new setting.
 func (c *control) observe(o Observation, interval time.Duration) float64 {
 	dir := o.push(interval)
+	if c.patient && o.Polls > 0 && max(o.Full, o.Sleeps) < o.Polls/habit {
+		dir = 0
+	}
 	switch {
 	case dir == 0:
 		c.last = 0

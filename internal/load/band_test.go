@@ -99,6 +99,48 @@ func TestPlantIsNotInTheBandByItself(t *testing.T) {
 	}
 }
 
+// An open loop whose receiver works for each poll is in the band at the rate that was asked for and well beside it,
+// without a control; where it works for each packet, a few per cent to either side are out.
+func TestPollWorkHoldsByItself(t *testing.T) {
+	for _, tt := range []struct{ rate, batch int }{{2500, 1}, {5000, 1}, {5000, 2}, {80862, 1}, {80862, 8}, {80862, 32}, {1000000, 16}} {
+		for _, share := range []float64{0.9, 1, 1.25} {
+			p := &plant{work: 50 * time.Nanosecond, over: pollWork(tt.rate, tt.batch) + 10*time.Microsecond, rng: rand.New(rand.NewPCG(1, 1))}
+			rate := share * float64(tt.rate)
+			p.run(rate, 100*time.Millisecond) // until it has begun
+			if o := p.run(rate, time.Second); !o.in(time.Second) {
+				t.Errorf("%d/s in batches of %d, at %.0f/s: %+v is not in the band", tt.rate, tt.batch, rate, o)
+			}
+		}
+	}
+	for _, share := range []float64{0.95, 1.05} {
+		p := &plant{work: time.Second / 5000, over: time.Microsecond, rng: rand.New(rand.NewPCG(1, 1))}
+		if o := p.run(share*5000, 5*time.Second); o.in(5 * time.Second) {
+			t.Errorf("work for each packet, at %g of the rate: %+v is in the band", share, o)
+		}
+	}
+}
+
+// A patient control leaves alone what is no habit, and turns what is.
+func TestPatience(t *testing.T) {
+	for _, tt := range []struct {
+		o    Observation
+		more int
+	}{
+		{Observation{Polls: 1500, Sleeps: 9}, 0},
+		{Observation{Polls: 1500, Full: 149}, 0},
+		{Observation{Polls: 400}, 0},
+		{Observation{Polls: 1500, Sleeps: 150}, 1},
+		{Observation{Polls: 1500, Full: 150}, -1},
+		{Observation{}, 1},
+	} {
+		c := newControl(5000, 1, maxSteer, 0)
+		c.patient = true
+		if set := c.observe(tt.o, time.Second); (set > 5000) != (tt.more > 0) || (set < 5000) != (tt.more < 0) {
+			t.Errorf("%+v: from 5000 to %g; want way %d", tt.o, set, tt.more)
+		}
+	}
+}
+
 func TestPush(t *testing.T) {
 	for _, tt := range []struct {
 		o    Observation

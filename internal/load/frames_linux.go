@@ -15,15 +15,17 @@ import (
 const windowedWork = 12 * time.Microsecond
 
 // setupPaced readies Paced on the load's thread. Its receiver drops each frame at once, unless the band is to
-// be held: then it works as long for each as the rate that was asked for leaves, so that the load is about
-// as much as it can do.
+// be held: then it works in each poll until the next packets have come. See pollWork.
 func (r *Running) setupPaced() error {
-	work := time.Duration(0)
-	if r.Load.Band != "" {
-		work = min(time.Second/time.Duration(r.Load.Rate), maxWork)
-	}
 	r.flow.rate.Store(int64(r.Load.Rate))
-	return r.setupFrames(work, r.Load.Band != "", r.Load.Batch)
+	if r.Load.Band == "" {
+		return r.setupFrames(nil, r.Load.Batch)
+	}
+	if r.Load.Batch > maxHeldBatch {
+		return fmt.Errorf("hold the band with batches of %d: two of them in one poll use its budget of 64, want batches of at most %d: %w",
+			r.Load.Batch, maxHeldBatch, errors.ErrUnsupported)
+	}
+	return r.setupFrames(&job{work: pollWork(r.Load.Rate, r.Load.Batch), oncePerPoll: true}, r.Load.Batch)
 }
 
 // setupWindowed readies Windowed on the load's thread.
@@ -32,19 +34,20 @@ func (r *Running) setupWindowed() error {
 		return fmt.Errorf("a window of %d: veth's ring holds %d frames: %w", r.Load.Window, maxFrames, errors.ErrUnsupported)
 	}
 	r.flow.window.Store(int64(r.Load.Window))
-	if err := r.setupFrames(windowedWork, true, 1); err != nil {
+	if err := r.setupFrames(&job{work: windowedWork}, 1); err != nil {
 		return err
 	}
 	r.Receiver += " and sends it back"
 	return nil
 }
 
-func (r *Running) setupFrames(work time.Duration, count bool, burst int) (err error) {
+// setupFrames makes a couple whose receiver does j, or drops each frame at once without one.
+func (r *Running) setupFrames(j *job, burst int) (err error) {
 	r.Receiver = "drops each frame in XDP at once"
 	receive := func(c *couple) error { return c.attach("drop", dropProgram(0)) }
-	if count {
-		r.Receiver = fmt.Sprintf("works %v for each frame after it has emptied its ring", work)
-		receive = func(c *couple) error { return consumeOn(c, work) }
+	if j != nil {
+		r.Receiver = j.String()
+		receive = func(c *couple) error { return consumeOn(c, *j) }
 	}
 	if r.couple, err = newCouple(r.options, r.CPU, r.Load, receive); err != nil {
 		return err
@@ -71,6 +74,10 @@ func (r *Running) sendPaced(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.paced(ctx, r.socket, &r.flow, r.Load.Batch, r.Deadline.Sub(c.ktime))
+	var took func(int)
+	if r.couple.consume != nil {
+		took = r.couple.consume.sent
+	}
+	_, err = c.paced(ctx, r.socket, &r.flow, r.Load.Batch, r.Deadline.Sub(c.ktime), took)
 	return err
 }

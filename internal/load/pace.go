@@ -29,6 +29,33 @@ func (p *pace) restart(now time.Duration, rate int) {
 	*p = pace{start: now, rate: uint64(max(rate, 1))}
 }
 
+// The polls of an open loop that is to be held in the band.
+const (
+	heldPackets = 16 // of a budget of 64
+	heldPolls   = 1500
+	// maxHeldWork leaves room above experiment.MinEntries for what a poll takes beside its work.
+	maxHeldWork = time.Second / 1250
+	// maxWait is how long a poll waits for a sender that is late: as long as one that another thread preempts, whose
+	// slice is 3 ms (sysctl_sched_base_slice, kernel/sched/fair.c) and ends with a tick. On a machine that reads its
+	// clock in 20 ns the program's rounds are over after sureWait: more of them take the verifier seconds under
+	// emulation, where in turn a reading takes ten times as long.
+	maxWait      = 5 * time.Millisecond
+	sureWait     = time.Millisecond
+	maxHeldBatch = 32
+)
+
+// pollWork is how long the receiver of an open loop works in each poll so that the loop stays in the band by
+// itself. A poll that takes the same however many packets it finds leaves as many for the next as come in that
+// time, from two packets on to a budget's worth: a band as wide as that. Where the work is for each packet, a
+// rate that is half a per cent above what the receiver can do fills its ring within seconds, one as much below
+// empties it, and nothing pushes back. Still the thread would sleep whenever the sender is late for longer than
+// that, for which reason the poll waits for it (see pollProgram).
+func pollWork(rate, batch int) time.Duration {
+	gap := float64(time.Second) / float64(rate)
+	packets := max(min(heldPackets, float64(rate)/heldPolls), 2, 1.5*float64(batch))
+	return min(time.Duration(packets*gap), maxHeldWork)
+}
+
 // Gaps counts how far the gaps between two bursts were from what they should have been. Its zero value is
 // empty. It is not for concurrent use.
 type Gaps struct {

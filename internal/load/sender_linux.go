@@ -49,8 +49,9 @@ func (c clock) until(t time.Duration) time.Duration {
 const checkEvery = 10 * time.Millisecond
 
 // paced sends bursts of batch frames on an absolute schedule at f's rate, from now to end, or until ctx
-// does. What the device has no room for is lost. A new rate of f's begins a new schedule.
-func (c clock) paced(ctx context.Context, p *packetSocket, f *Flow, batch int, end time.Duration) (Gaps, error) {
+// does. What the device has no room for is lost; took, which may be nil, is told what it took. A new rate of f's
+// begins a new schedule.
+func (c clock) paced(ctx context.Context, p *packetSocket, f *Flow, batch int, end time.Duration, took func(frames int)) (Gaps, error) {
 	var gaps Gaps
 	rate := int(f.rate.Load())
 	var plan pace
@@ -71,6 +72,9 @@ func (c clock) paced(ctx context.Context, p *packetSocket, f *Flow, batch int, e
 		sent, lost, err := p.send(batch)
 		if err != nil {
 			return gaps, err
+		}
+		if took != nil {
+			took(sent)
 		}
 		f.sent.Add(uint64(sent + lost))
 		f.lost.Add(uint64(lost))

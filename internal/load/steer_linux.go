@@ -53,7 +53,9 @@ func (r *Running) control() (*control, func(int) error) {
 	case r.Load.Kind == experiment.Windowed:
 		return newControl(float64(r.Load.Window), 1, maxFrames, 1), func(n int) error { r.flow.window.Store(int64(n)); return nil }
 	}
-	return newControl(float64(r.Load.Rate), 1, maxSteer, 0), func(n int) error { r.flow.rate.Store(int64(n)); return nil }
+	c := newControl(float64(r.Load.Rate), 1, maxSteer, 0)
+	c.patient = true // see pollWork
+	return c, func(n int) error { r.flow.rate.Store(int64(n)); return nil }
 }
 
 // maxSteer bounds a rate that is steered.

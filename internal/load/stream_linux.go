@@ -70,7 +70,7 @@ func (s Stream) pace(ctx context.Context, socket *packetSocket, out *Sent) error
 	var f Flow
 	f.rate.Store(int64(s.Load.Rate))
 	start := c.now()
-	out.Gaps, err = c.paced(ctx, socket, &f, s.Load.Batch, start+s.Load.Hold)
+	out.Gaps, err = c.paced(ctx, socket, &f, s.Load.Batch, start+s.Load.Hold, nil)
 	out.Progress, out.Took = f.Now(), c.now()-start
 	out.Due = uint64(out.Took.Seconds() * float64(s.Load.Rate))
 	return err

@@ -47,13 +47,12 @@ func TestRawFrame(t *testing.T) {
 }
 
 func TestWorkProgramIsLongEnough(t *testing.T) {
-	for _, work := range []int64{1, 12_000, 39_999, 40_000, 1_000_000} {
-		if reads := burnReads(0); reads != 1 {
-			t.Fatalf("burnReads(0) = %d", reads)
-		}
-		// At 20 ns a reading, the rounds must last as long as the work.
-		if have := int64(burnRounds) * int64(burnReads(time.Duration(work))) * 20; have < work {
-			t.Errorf("work of %d ns: the rounds end after %d ns", work, have)
+	for _, rounds := range []int{burnRounds, pollRounds} {
+		for _, work := range []time.Duration{0, 1, windowedWork, 39_999, 40_000, 79_999, 80_000, sureWait} {
+			// At 20 ns a reading, the rounds must last as long as the work.
+			if have := time.Duration(rounds*burnReads(work, rounds)) * 20; have < work || work == 0 && have != time.Duration(rounds)*20 {
+				t.Errorf("work of %v: the rounds end after %v", work, have)
+			}
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestWindowedRepairsLosses(t *testing.T) {
 				if code == "drop" {
 					return r.pair.attach(code, dropProgram(0))
 				}
-				return r.pair.attach(code, consumeProgram(devmap))
+				return r.pair.attach(code, consumeProgram(devmap, nil))
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestSteerTurnsTheKnob(t *testing.T) {
 	}{
 		{experiment.Load{Kind: experiment.Windowed, Window: 16, Size: 60}, Observation{Polls: 5000, Sleeps: 9}, true, func(p Progress) int { return p.Window }},
 		{experiment.Load{Kind: experiment.Windowed, Window: 16, Size: 60}, Observation{Polls: 5000, Full: 9}, false, func(p Progress) int { return p.Window }},
-		{experiment.Load{Kind: experiment.Paced, Rate: 5000, Batch: 1, Size: 60}, Observation{Polls: 5000, Sleeps: 9}, true, func(p Progress) int { return p.Rate }},
+		{experiment.Load{Kind: experiment.Paced, Rate: 5000, Batch: 1, Size: 60}, Observation{Polls: 5000, Sleeps: 900}, true, func(p Progress) int { return p.Rate }},
 		{experiment.Load{Kind: experiment.TCP, Window: 16, Size: 1514}, Observation{Polls: 5000, Full: 9}, false, func(p Progress) int { return p.Window }},
 		{experiment.Load{Kind: experiment.TCP, Window: 16, Rate: 5000, Size: 1514}, Observation{Polls: 5000, Sleeps: 9}, true, func(p Progress) int { return p.Rate }},
 	} {
@@ -221,5 +221,37 @@ func TestExternal(t *testing.T) {
 	}
 	if _, err := Prepare(t.Context(), experiment.Load{Kind: experiment.External}, 0, Options{Device: "nosuch0"}); err == nil {
 		t.Error("a device that isn't there")
+	}
+}
+
+// A paced load that is to hold the band keeps its thread from sleeping, however late the sender is now and then; without
+// that, the thread sleeps as a habit.
+func TestPacedHoldsItsThread(t *testing.T) {
+	for _, band := range []string{experiment.HoldBand, ""} {
+		r := prepare(t, experiment.Load{Kind: experiment.Paced, Rate: 20000, Batch: 1, Size: 60, Hold: 2 * time.Second, Band: band}, true)
+		var polls uint64
+		r.Watch(func() (Observation, error) { polls += 1e6; return Observation{Polls: polls}, nil })
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		until(t, r, "a flow", func() bool { return received(t, r) > 1000 })
+		before, err := machine.Source{}.Usage(r.Thread.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, after := received(t, r), before
+		for r.left() > 0 {
+			if after, err = (machine.Source{}).Usage(r.Thread.PID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		packets, sleeps := received(t, r)-first, after.Voluntary-before.Voluntary
+		t.Logf("band %q: %d packets, %d sleeps, %d nonvoluntary switches", band, packets, sleeps, after.Nonvoluntary-before.Nonvoluntary)
+		if often := 110*sleeps > packets; packets == 0 || often != (band == "") {
+			t.Errorf("band %q: %d packets and %d sleeps; want them often: %v", band, packets, sleeps, band == "")
+		}
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
 	}
 }
