@@ -17,7 +17,7 @@ func show(t *testing.T, terminal bool, play func(*screen)) string {
 		t.Fatal(err)
 	}
 	s := newScreen(f)
-	s.terminal = terminal
+	s.terminal, s.glyphs = terminal, asciiGlyphs()
 	play(s)
 	s.close()
 	if err := f.Close(); err != nil {
@@ -31,7 +31,7 @@ func show(t *testing.T, terminal bool, play func(*screen)) string {
 }
 
 func tick(phase string, elapsed time.Duration, done bool) runner.Progress {
-	return runner.Progress{Trial: "000-stock-1", Arm: "stock", Index: 1, Total: 2, Phase: phase, Elapsed: elapsed, Done: done}
+	return runner.Progress{Trial: "000-stock-1", Arm: "stock", Index: 1, Total: 2, Planned: 2, Phase: phase, Elapsed: elapsed, Done: done}
 }
 
 func TestScreenWithoutTerminalWritesPhases(t *testing.T) {
@@ -56,9 +56,9 @@ func TestScreenOnTerminalDrawsOneLinePerTrial(t *testing.T) {
 		}
 		s.progress(tick("hold", time.Second, true))
 	})
-	const up = "\x1b[1A\x1b[J"
-	boot := runner.Line(tick("boot", 0, false)) + "\n"
-	want := boot + up + "a remark\n" + boot + up + runner.Line(tick("hold", time.Second, true)) + "\n"
+	const up = "\r\x1b[2A\x1b[J"
+	drawn := "1/2  stock         boot       0 s\n0 of 2 trials done  0 stalls so far   _ under 32 ms, = over 1 s, # over 32 s\n"
+	want := drawn + up + "a remark\n" + drawn + up + runner.Line(tick("hold", time.Second, true)) + "\n"
 	if got != want {
 		t.Errorf("screen wrote\n%q; want\n%q", got, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,10 +37,20 @@ type Progress struct {
 	// if that is longer; OverWorst then says so, as it does for a censored sample.
 	Worst     time.Duration
 	OverWorst bool
-	Stalls    int   // classic and expedited RCU stalls in the target's log, one for each grace period
-	Done      bool  // this is the try's last Progress
-	Err       error // why it is no data, once Done
+	// Latest are the lengths of the newest samples, oldest first, MaxLatest at most. Where OverWorst is about one that
+	// is outstanding, it is the last of them.
+	Latest []time.Duration
+	Stalls int   // classic and expedited RCU stalls in the target's log, one for each grace period
+	Done   bool  // this is the try's last Progress
+	Err    error // why it is no data, once Done
+	// Whole and Planned count the trials of the run that gave data by now and that were planned; Left is about how long
+	// all that is left of the run takes, on the host's clock, or 0 if unknown. While arms are looked at, all are 0.
+	Whole, Planned int
+	Left           time.Duration
 }
+
+// MaxLatest is how many samples a Progress tells of: a line on a wide terminal.
+const MaxLatest = 64
 
 // Line returns p as one line of at most 80 columns.
 func Line(p Progress) string {
@@ -136,7 +147,8 @@ type tracker struct {
 	setup   time.Duration // what came before the load, once loaded
 	loaded  bool          // the load has started
 	last    rcu.Ktime     // newest instant seen on the target's clock
-	idle    rcu.Ktime     // since when no sample has ended; 0 while the load has not started
+	latest  []time.Duration
+	idle    rcu.Ktime // since when no sample has ended; 0 while the load has not started
 	holding bool
 	log     []klog.Line // of the target, the first maxLog lines
 	parsed  int         // how many of them Stalls is about
@@ -169,6 +181,7 @@ func (w *walk) track(p Progress, arm experiment.Arm) *tracker {
 func (t *tracker) stop(err error) {
 	close(t.quit)
 	t.gone.Wait()
+	t.walk.over(t)
 	t.mu.Lock()
 	t.now.Done, t.now.Err = true, err
 	took := time.Since(t.began)
@@ -200,6 +213,9 @@ func (t *tracker) see(r experiment.Record) {
 
 func (t *tracker) sample(s experiment.Sample) {
 	t.now.Samples++
+	if t.latest = append(t.latest, s.Took); len(t.latest) > MaxLatest {
+		t.latest = t.latest[len(t.latest)-MaxLatest:]
+	}
 	if s.Took >= t.now.Worst {
 		t.now.Worst, t.now.OverWorst = s.Took, s.Censored
 	}
@@ -228,9 +244,12 @@ func (t *tracker) report() {
 	p.Elapsed = time.Since(t.began)
 	if p.Trial != "" {
 		p.Expect = t.expect()
+		p.Whole, p.Planned, p.Left = t.walk.left(t, p)
 	}
+	p.Latest = slices.Clone(t.latest)
 	if d := t.outstanding(); d > p.Worst && !p.Done {
 		p.Worst, p.OverWorst = d, true
+		p.Latest = append(p.Latest, d)
 	}
 	t.mu.Unlock()
 	t.walk.Progress(p)
@@ -246,12 +265,17 @@ func (t *tracker) countStalls() {
 }
 
 // expect is how long the try should take: by its own set-up once it is known, else by the last
-// finished trial of its arm.
+// finished trial of its arm. A simulator's time passes faster than the host's, how much is seen by its first trial:
+// until then it is 0.
 func (t *tracker) expect() time.Duration {
-	if t.loaded {
+	overhead, known := t.walk.overheadOf(t.arm)
+	switch {
+	case !known && t.walk.Dir.Plan().Backend == "sim":
+		return 0
+	case t.loaded && overhead >= 0:
 		return t.setup + t.arm.Duration
 	}
-	return t.walk.overheadOf(t.arm) + t.arm.Duration
+	return overhead + t.arm.Duration
 }
 
 // outstanding is how long the probe's current operation takes by now, at least: on the target's
@@ -271,14 +295,59 @@ func (t *tracker) outstanding() time.Duration {
 func (w *walk) learn(arm experiment.Arm, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.overhead[arm.Name] = max(0, took-arm.Duration)
+	w.overhead[arm.Name] = took - arm.Duration
 }
 
-func (w *walk) overheadOf(arm experiment.Arm) time.Duration {
+func (w *walk) overheadOf(arm experiment.Arm) (d time.Duration, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.knownOverhead(arm), len(w.overhead) > 0
+}
+
+// knownOverhead is that of the arm's last trial, else the mean of the other arms'; w.mu is held. It does not
+// make a trial shorter than nothing.
+func (w *walk) knownOverhead(arm experiment.Arm) time.Duration {
 	if d, ok := w.overhead[arm.Name]; ok {
 		return d
 	}
-	return unknownOverhead
+	if len(w.overhead) == 0 {
+		return unknownOverhead
+	}
+	var sum time.Duration
+	for _, d := range w.overhead {
+		sum += d
+	}
+	return max(-arm.Duration, sum/time.Duration(len(w.overhead)))
+}
+
+// left returns how many trials are whole, how many were planned, and about how long the run will go on, where t has come as far
+// as p says: the rest of what runs and what is to do, shared by the slots, and no less than the longest of what runs.
+func (w *walk) left(t *tracker, p Progress) (whole, planned int, left time.Duration) {
+	slots := time.Duration(max(1, w.Backend.Slots()))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.Expect == 0 {
+		return w.result.Done + w.result.Skipped, w.total, 0
+	}
+	if !p.Done {
+		w.ends[t] = t.began.Add(p.Expect)
+	}
+	var sum, longest time.Duration
+	for _, end := range w.ends {
+		d := max(0, time.Until(end))
+		sum, longest = sum+d, max(longest, d)
+	}
+	for _, trial := range w.todo {
+		if _, out := w.dropped[trial.Arm.Name]; !out {
+			sum += w.knownOverhead(trial.Arm) + trial.Arm.Duration
+		}
+	}
+	return w.result.Done + w.result.Skipped, w.total, max(longest, sum/slots)
+}
+
+// over takes t out of what runs.
+func (w *walk) over(t *tracker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.ends, t)
 }

@@ -71,7 +71,7 @@ func stopped(ctx context.Context, err error) error {
 }
 
 func (r *Runner) newWalk(plan []experiment.Trial) *walk {
-	w := &walk{Runner: *r, total: len(plan), dropped: map[string]error{}, overhead: map[string]time.Duration{}}
+	w := &walk{Runner: *r, total: len(plan), dropped: map[string]error{}, overhead: map[string]time.Duration{}, ends: map[*tracker]time.Time{}}
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
@@ -104,6 +104,7 @@ type walk struct {
 	dropped  map[string]error // arms that can't run, by name, and why
 	broke    error            // the newest *backend.MachineError
 	overhead map[string]time.Duration
+	ends     map[*tracker]time.Time // when each running trial should be over
 	result   Result
 }
 
