@@ -269,3 +269,36 @@ func TestAllowModel(t *testing.T) {
 		t.Errorf("a text without the option is changed by\n%s", diff)
 	}
 }
+
+// Whatever a Kconfig file says, what is dropped from it is what the diff says, and no entry is lost.
+func FuzzAllowModel(f *testing.F) {
+	f.Add(fakeKconfig)
+	f.Add("config PREEMPT_VOLUNTARY\n\tdepends on !ARCH_HAS_PREEMPT_LAZY")
+	f.Add("config PREEMPT_NONE\n\tdepends on ARCH_NO_PREEMPT\r\nendchoice\n\tdepends on ARCH_NO_PREEMPT\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, model := range []rcu.Preemption{rcu.None, rcu.Voluntary} {
+			edited, diff := allowModel(text, model)
+			if diff == "" {
+				if edited != text {
+					t.Errorf("%q becomes %q without a diff", text, edited)
+				}
+				continue
+			}
+			files, err := parseDiffs([]byte(diff))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("the diff\n%s\ncan't be read: %v", diff, err)
+			}
+			was, is := make(kconfig), make(kconfig)
+			was.read(text, "f")
+			is.read(edited, "f")
+			for name := range was {
+				if _, ok := is[name]; !ok {
+					t.Errorf("%s is lost: %q becomes %q", name, text, edited)
+				}
+			}
+			if again, diff := allowModel(edited, model); diff != "" || again != edited {
+				t.Errorf("%q has more to drop: %q", edited, diff)
+			}
+		}
+	})
+}
