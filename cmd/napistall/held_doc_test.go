@@ -21,8 +21,15 @@ func TestMechanismPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of simulated hours")
 	}
+	holdPage(t, mechanismPage, 7)
+}
+
+// holdPage runs the commands that the page at path shows, in at least so many parts of text and commands, and holds it
+// to what they print.
+func holdPage(t *testing.T, path string, least int) {
+	t.Helper()
 	testenv.Need(t, testenv.Go)
-	page, err := os.ReadFile(mechanismPage)
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,18 +47,18 @@ func TestMechanismPage(t *testing.T) {
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	parts := consoles(string(page))
-	if len(parts) < 7 {
-		t.Fatalf("%s shows %d blocks of commands; want several", mechanismPage, len(parts)/2)
+	if len(parts) < least {
+		t.Fatalf("%s shows %d blocks of commands; want several", path, len(parts)/2)
 	}
 	got := printed(t, dir, parts)
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
-		if err := os.WriteFile(mechanismPage, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if diff := cmp.Diff(strings.Split(string(page), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s, -as it stands +as printed now:\n%s", mechanismPage, diff)
+		t.Errorf("%s, -as it stands +as printed now:\n%s", path, diff)
 	}
 }
 

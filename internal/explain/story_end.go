@@ -18,6 +18,9 @@ const (
 	afterReport = time.Second
 )
 
+// modelAccel is the Accel of a Command whose target was the simulator.
+const modelAccel = "model"
+
 // ended says what ended the longest wait.
 func (s *Story) ended(w witness) {
 	if s.Sample.Censored {
@@ -115,6 +118,9 @@ func (s *Story) reportBefore(w witness, t time.Duration) (reported, bool) {
 
 // missing says what no instrument of the trial looked at.
 func (s *Story) missing(w witness) {
+	if w.sum.Command.Accel == modelAccel {
+		s.say(AboutUnseen, Unseen, "a kernel: the simulator's model ran in its place", Evidence{"records", "the command's accel is " + modelAccel})
+	}
 	if !s.Slow {
 		return
 	}
