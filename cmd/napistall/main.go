@@ -60,7 +60,7 @@ prove --gate has statuses of its own, for git bisect run.`,
 		slog.SetDefault(slog.New(newPlainHandler(os.Stderr)))
 		return noEmptyFlag(cmd)
 	}
-	root.AddCommand(newRun(), newProve(), newSim(), newLoad(), newCheck(), newReport(), newView(), newExplain(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
+	root.AddCommand(newRun(), newProve(), newSim(), newLoad(), newCheck(), newReport(), newCompare(), newView(), newExplain(), newParse(), newDoctor(), newKernel(), newAgent(), newMan())
 	return root
 }
 

@@ -97,7 +97,7 @@ func TestCompareRunsTooFew(t *testing.T) {
 	if p.Outcome != NotDecided || p.HasP || p.Enough == "" {
 		t.Errorf("1 trial each = %+v; want it undecided", p)
 	}
-	contains(t, []string{p.Sentence}, "1 and 1 trials are too few to tell: the least with which a test could find anything is 5 of each")
+	contains(t, []string{p.Sentence}, "1 and 1 trials are too few to tell whether stock@1 and patched@2 differ: the least with which a test could find anything is 5 of each")
 	contains(t, CompareRuns([]Side{one, other}, nil).Warnings[0], "too few for an interval of the median: 1 delete, 6 would do")
 	none := sideOf(1, noon(), deletesOf("none", 3)...)
 	p = compared(none, other)

@@ -21,9 +21,9 @@ func (p *Pair) conclude(a, b Figures, arm ArmSummary, tests int) {
 		return
 	case !p.HasP:
 		p.Outcome = NotDecided
-		p.Enough = fmt.Sprintf("%d and %d trials are too few to tell: the least with which a test could find anything is %d of each", a.Trials, b.Trials,
-			stats.RankMinimum(Alpha/float64(max(2, tests))))
-		p.Sentence = fmt.Sprintf("Not decided: %s. In these trials alone, %s; %s.", p.Enough, p.shiftWords(noun), p.shareWords(a, b))
+		p.Enough = fmt.Sprintf("the least with which a test could find anything is %d of each", stats.RankMinimum(Alpha/float64(max(2, tests))))
+		p.Sentence = fmt.Sprintf("%d and %d trials are too few to tell whether %s and %s differ: %s. In these trials alone, %s; %s.", a.Trials, b.Trials, p.A, p.B,
+			p.Enough, p.shiftWords(noun), p.shareWords(a, b))
 		return
 	case p.P < Alpha:
 		p.Outcome = Differs
@@ -49,19 +49,31 @@ func (p *Pair) shiftWords(noun string) string {
 	if p.Trials {
 		of = "the median of a trial"
 	}
-	return fmt.Sprintf("%s of %s is longer by %s", of, p.A, ShiftWords(p.Shift))
+	return fmt.Sprintf("%s of %s minus that of %s is %s", of, p.A, p.B, ShiftWords(p.Shift))
 }
 
 // ShiftWords writes a shift with its sign and its interval: "+0.12 s (95 % interval +0.10 s to +0.15 s)".
 func ShiftWords(s stats.Shift) string {
 	words := shiftEnd(s.Lo)
 	if s.Lo != s.Hi {
-		words = fmt.Sprintf("something from %s to %s, depending on what was cut", shiftEnd(s.Lo), shiftEnd(s.Hi))
+		words = shiftRange(s.Lo, s.Hi) + ", depending on what was cut"
 	}
 	if !s.HasInterval {
 		return words + " (too few for an interval)"
 	}
-	return fmt.Sprintf("%s (95 %% interval %s to %s)", words, shiftEnd(s.From), shiftEnd(s.To))
+	return fmt.Sprintf("%s (95 %% interval %s)", words, shiftRange(s.From, s.To))
+}
+
+func shiftRange(from, to stats.Bound) string {
+	switch {
+	case from.NoValue && to.NoValue:
+		return "anything"
+	case to.NoValue:
+		return shiftEnd(stats.Bound{D: from.D}) + " or more"
+	case from.NoValue:
+		return shiftEnd(stats.Bound{D: to.D}) + " or less"
+	}
+	return shiftEnd(from) + " to " + shiftEnd(to)
 }
 
 // nothing is the shift below which it is written as 0: what is timed takes longer to time than that.

@@ -25,7 +25,7 @@ type Shift struct {
 	// Lo and Hi bound the estimate itself: the same, unless values were cut.
 	Lo, Hi Bound
 	// From and To are the ends of its interval at Confidence, the values of the shift that the rank test doesn't reject
-	// (Hollander and Wolfe, section 4.3), where HasInterval. Cut values are taken at their worst for each end.
+	// (Hollander and Wolfe, section 4.3), where HasInterval: with 4 values of each side or more, as for the test. Cut values are taken at their worst for each end.
 	HasInterval bool
 	From, To    Bound
 	Words       string // why there is no estimate or no interval
@@ -44,7 +44,10 @@ func HodgesLehmann(a, b []Value) Shift {
 	most := newDifferences(a, b, true)
 	all := int64(n) * int64(m)
 	s := Shift{Lo: least.middle(all), Hi: most.middle(all)}
-	k := shiftRank(n, m)
+	k := int64(0)
+	if min(n, m) >= minRank {
+		k = shiftRank(n, m)
+	}
 	if k == 0 {
 		none := Bound{NoValue: true}
 		s.From, s.To, s.Words = none, none, tooFew(n, m).Words
