@@ -9,26 +9,19 @@ import (
 	"github.com/napistall/napistall/internal/machine"
 )
 
-const (
-	// heldFor is from when on a thread that was never switched out counts as one that holds its CPU.
-	heldFor = 350 * time.Millisecond
-	// lateGP is from when on a grace period is late: idle machines end one within 60 ms, and lazy ones under a
-	// load in the band within some hundred.
-	lateGP = time.Second
-	// lateTurn is the same for a thread that waits for a CPU. Fair competitors take turns within milliseconds.
-	lateTurn = 500 * time.Millisecond
-)
+// heldFor is from when on a thread that was never switched out counts as one that holds its CPU.
+const heldFor = 350 * time.Millisecond
 
 // happening finds a poll thread that holds its CPU while somebody waits for it.
 func happening(c Case, m model, all []Poller) []Finding {
-	gp, gpWords := latest(c.Watch.GracePeriods, lateGP, nil)
+	gp, gpWords := latest(c.Watch.GracePeriods, machine.LateGP, nil)
 	var found []Finding
 	for _, p := range all {
 		w := p.Watched
 		if w == nil || w.Longest < heldFor {
 			continue
 		}
-		_, turnWords := latest(c.Watch.Turns, lateTurn, &w.CPU)
+		_, turnWords := latest(c.Watch.Turns, machine.LateTurn, &w.CPU)
 		if gpWords == "" && turnWords == "" {
 			continue
 		}
@@ -241,8 +234,8 @@ func notes(c Case, m model, all []Poller) []Finding {
 }
 
 func isHeld(c Case, p Poller) bool {
-	_, gp := latest(c.Watch.GracePeriods, lateGP, nil)
-	_, turn := latest(c.Watch.Turns, lateTurn, &p.Watched.CPU)
+	_, gp := latest(c.Watch.GracePeriods, machine.LateGP, nil)
+	_, turn := latest(c.Watch.Turns, machine.LateTurn, &p.Watched.CPU)
 	return gp != "" || turn != ""
 }
 

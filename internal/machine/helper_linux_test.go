@@ -65,11 +65,11 @@ func TestExaminationIsBounded(t *testing.T) {
 	if v.Facts.Release == "" || len(v.Devices) != 1 || v.Cut != "netlink" {
 		t.Errorf("survey %+v; want what was told, and netlink cut", v)
 	}
-	if len(newWatcher(Examination{}).online) > 1 && (len(w.GracePeriods) != 1 || !w.GracePeriods[0].Censored || w.GracePeriods[0].Took < Late) {
-		t.Errorf("grace periods %+v; want one, censored after %v", w.GracePeriods, Late)
+	if len(newWatcher(Examination{}).online) > 1 && (len(w.GracePeriods) != 1 || !w.GracePeriods[0].Censored || w.GracePeriods[0].Took < LateGP) {
+		t.Errorf("grace periods %+v; want one, censored after %v", w.GracePeriods, LateGP)
 	}
-	if took > Late+3*time.Second {
-		t.Errorf("it took %v; want about %v", took, Late)
+	if took > LateGP+3*time.Second {
+		t.Errorf("it took %v; want about %v", took, LateGP)
 	}
 }
 
@@ -179,10 +179,10 @@ func TestPending(t *testing.T) {
 		{"a helper that starts", func(x *watcher) { x.spoken, x.start = false, ago(5*time.Second) }, true},
 		{"a helper that never starts", func(x *watcher) { x.spoken, x.start = false, ago(startTime) }, false},
 		{"a helper that has ended", func(x *watcher) { x.spoken = false; close(x.helper.done) }, false},
-		{"a grace period", func(x *watcher) { x.begun = new(ago(time.Second)) }, true},
-		{"a late grace period", func(x *watcher) { x.begun = new(ago(Late)) }, false},
-		{"a turn", func(x *watcher) { x.asked[1] = ago(time.Second) }, true},
-		{"a late turn", func(x *watcher) { x.asked[1] = ago(Late) }, false},
+		{"a grace period", func(x *watcher) { x.begun = new(ago(400 * time.Millisecond)) }, true},
+		{"a late grace period", func(x *watcher) { x.begun = new(ago(LateGP)) }, false},
+		{"a turn", func(x *watcher) { x.asked[1] = ago(400 * time.Millisecond) }, true},
+		{"a late turn", func(x *watcher) { x.asked[1] = ago(LateTurn) }, false},
 		{"a turn that was ordered", func(x *watcher) { x.ordered[1] = ago(Patience / 2) }, true},
 		{"a turn that was ordered long ago", func(x *watcher) { x.ordered[1] = ago(Patience) }, false},
 		{"devices that answer", func(x *watcher) { x.told, x.heard = false, ago(Patience/2) }, true},

@@ -25,6 +25,15 @@ type Watch struct {
 	Softnet    []Softnet  `json:"softnet,omitempty"` // what was added
 }
 
+// From when on a wait is late, and is given up as censored.
+const (
+	// LateGP is that of a grace period: idle machines end one within 60 ms, and lazy ones under a load in the band
+	// within some hundred.
+	LateGP = time.Second
+	// LateTurn is that of a thread that waits for a CPU. Fair competitors take turns within milliseconds.
+	LateTurn = 500 * time.Millisecond
+)
+
 // A Watched is a poll thread's use of its CPU. Its counts are differences.
 type Watched struct {
 	PID          int           `json:"pid"`
@@ -97,6 +106,7 @@ type tally struct {
 	watched     Watched
 	first, last look
 	since       time.Duration // when the run that goes on was first seen
+	begun       bool          // it is a run: since then the thread has run, and was not switched out
 }
 
 func (t *tally) add(l look) {
@@ -108,9 +118,13 @@ func (t *tally) add(l look) {
 		return
 	}
 	switched := l.usage.Voluntary != t.last.usage.Voluntary || l.usage.Nonvoluntary != t.last.usage.Nonvoluntary
-	if switched || !t.running(l) {
+	ran := t.running(l)
+	// Once it was seen running, it is on its CPU until it is switched out, however little it gets of it: a virtual CPU
+	// can be kept waiting for longer than a step.
+	if switched || !ran && !t.begun {
 		t.since = l.at
 	}
+	t.begun = !switched && (ran || t.begun)
 	w.Longest = max(w.Longest, l.at-t.since)
 	w.CPU = l.cpu
 	w.Took = l.at - t.first.at

@@ -30,6 +30,8 @@ func TestTally(t *testing.T) {
 		{"sleeps between batches", []Usage{{10, 1, 0}, {500, 1, 25 * ms}, {990, 1, 50 * ms}}, 0, 0.5},
 		{"a stall in the middle", []Usage{{1, 0, 0}, {2, 0, 10 * ms}, {2, 0, 60 * ms}, {2, 0, 109 * ms}, {3, 0, 120 * ms}}, 100 * ms, 0.6},
 		{"its CPU is taken away now and then", []Usage{{1, 0, 0}, {1, 0, 30 * ms}, {1, 0, 60 * ms}}, 100 * ms, 0.6},
+		{"its CPU is taken away for two steps", []Usage{{1, 0, 0}, {1, 0, 50 * ms}, {1, 0, 55 * ms}, {1, 0, 55 * ms}, {1, 0, 105 * ms}}, 200 * ms, 0.52},
+		{"it sleeps after a run", []Usage{{1, 0, 0}, {1, 0, 50 * ms}, {2, 0, 60 * ms}, {2, 0, 60 * ms}, {2, 0, 60 * ms}}, 50 * ms, 0.3},
 		{"idle, with a switch-less sleep", []Usage{{1, 0, 5 * ms}, {1, 0, 5 * ms}, {1, 0, 55 * ms}}, 50 * ms, 0.5},
 	} {
 		w := looks(tt.looks...)

@@ -28,9 +28,6 @@ type Examined struct {
 const (
 	// Glance is the time for a watch without a wish.
 	Glance = 500 * time.Millisecond
-	// Late is how long a grace period or a turn may go on before it is given up as censored. Idle machines
-	// end a grace period within 10 to 60 ms, and under a load that yields within some hundred.
-	Late = 1200 * time.Millisecond
 	// Patience is how long the next word about the devices may take. Reading them takes milliseconds; what takes
 	// longer waits for RTNL.
 	Patience = time.Second
@@ -51,6 +48,7 @@ type watcher struct {
 	helper   *session
 	isolated []int // CPUs that are left alone
 	online   []int
+	first    chan struct{} // closed when the helper has said something
 
 	mu      sync.Mutex
 	survey  Survey
@@ -81,6 +79,7 @@ func (e Examination) Run(ctx context.Context) (Examined, error) {
 	if x.helper, err = e.Helper.start(ctx, func(w Word) { x.hear(ctx, w) }); err != nil {
 		return Examined{}, err
 	}
+	x.letHelperStart(ctx)
 	found := Examined{Kmsg: kernelLog()}
 	s := Source{Kmsg: found.Kmsg}
 	err = s.tellFiles(func(p Part) error {
@@ -109,12 +108,28 @@ func (e Examination) Run(ctx context.Context) (Examined, error) {
 	return found, nil
 }
 
+// letHelperStart waits for the helper's first word where both of us have one CPU: the longest of all waits, the grace
+// period's, begins with it, and our own reading goes on meanwhile.
+func (x *watcher) letHelperStart(ctx context.Context) {
+	if mine, err := Affinity(0); err != nil || len(mine) > 1 {
+		return
+	}
+	limit := time.NewTimer(startTime)
+	defer limit.Stop()
+	select {
+	case <-x.first:
+	case <-x.helper.done:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+}
+
 func newWatcher(e Examination) *watcher {
 	if e.For <= 0 {
 		e.For = Glance
 	}
 	var s Source
-	x := &watcher{Examination: e, start: time.Now(), asked: map[int]time.Time{}, last: map[int]time.Time{}, ordered: map[int]time.Time{}, polls: map[string]Polls{}}
+	x := &watcher{Examination: e, start: time.Now(), first: make(chan struct{}), asked: map[int]time.Time{}, last: map[int]time.Time{}, ordered: map[int]time.Time{}, polls: map[string]Polls{}}
 	x.isolated = isolated(s.params())
 	x.online, _ = ParseCPUList(s.text("sys/devices/system/cpu/online")) // where it can't be read, nothing is assumed
 	x.survey.Root = os.Geteuid() == 0
@@ -128,7 +143,10 @@ func (x *watcher) hear(ctx context.Context, w Word) {
 	if ctx.Err() != nil {
 		return
 	}
-	x.spoken = true
+	if !x.spoken {
+		x.spoken = true
+		close(x.first)
+	}
 	switch {
 	case w.Part != nil:
 		x.heard = time.Now()
@@ -267,7 +285,7 @@ func (x *watcher) pending() bool {
 		return time.Since(x.start) < startTime
 	}
 	for _, since := range x.asked {
-		if time.Since(since) < Late {
+		if time.Since(since) < LateTurn {
 			return true
 		}
 	}
@@ -276,7 +294,7 @@ func (x *watcher) pending() bool {
 			return true
 		}
 	}
-	return x.begun != nil && time.Since(*x.begun) < Late || !x.told && time.Since(x.heard) < Patience
+	return x.begun != nil && time.Since(*x.begun) < LateGP || !x.told && time.Since(x.heard) < Patience
 }
 
 // results adds what the helper has found. It says no more.
