@@ -189,7 +189,9 @@ func play() error {
 		return err
 	}
 	hangs := strings.HasPrefix(name, "hang")
-	if hangs {
+	if rest, ok := strings.CutPrefix(name, "hang-"); ok {
+		name = rest
+	} else if hangs {
 		name = "stock"
 	}
 	base := filepath.Join(os.Getenv("GUESTS"), name)
@@ -221,7 +223,8 @@ func play() error {
 }
 
 // guestOf names the guest that plays arm: the one of its name, unless its kernel was made by the scripts' make out
-// of a source that says what its poll loop does ("loop stalls", "loop fixed", "loop crashes").
+// of a source that says what its poll loop does ("loop stalls", "loop fixed", "loop crashes"; "loop waits" hangs until
+// there is a file go).
 func guestOf(arm experiment.Arm) (string, error) {
 	image, err := os.ReadFile(os.Args[slices.Index(os.Args, "-kernel")+1])
 	if err != nil {
@@ -233,6 +236,10 @@ func guestOf(arm experiment.Arm) (string, error) {
 		return "", errors.New("the kernel crashes before it says anything")
 	case bytes.Contains(image, []byte("loop fixed")):
 		name = "none-patched"
+	case bytes.Contains(image, []byte("loop waits")):
+		if _, err := os.Stat(filepath.Join(os.Getenv("WORK"), "go")); err != nil {
+			name = "hang-" + name
+		}
 	case !bytes.Contains(image, []byte("loop stalls")):
 		return arm.Name, nil
 	}

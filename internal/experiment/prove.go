@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/napistall/napistall/internal/rcu"
 )
@@ -82,8 +83,14 @@ func ProveModels(r Release, arch string, allow bool) []rcu.Preemption {
 	return models
 }
 
-// checkModels returns the models of p, or an error that says why one can't be had and what could have it.
+// checkModels returns the models of p, or an error that says why one can't be had and what could have it, or what
+// name no file can hold.
 func (p Proving) checkModels() ([]rcu.Preemption, error) {
+	for _, name := range append([]string{p.Kernel}, p.Patch...) {
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("%q is not UTF-8, as an experiment's file has to be: rename it", name)
+		}
+	}
 	have := ProveModels(p.Release, p.Arch, p.AllowKconfig)
 	if len(p.Models) == 0 {
 		return have, nil

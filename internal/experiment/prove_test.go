@@ -115,3 +115,22 @@ func TestProveWrongModels(t *testing.T) {
 		t.Errorf("ProveGate = %v; want %q", err, want)
 	}
 }
+
+// Whatever a source and its patches are called, the plan is a file that says so, or an error.
+func FuzzProve(f *testing.F) {
+	f.Add("tree:/home/me/linux", "/home/me/fix.patch", "a note", 6, 12, true)
+	f.Add("tree:/a\"b\\c: {x}", "- #\t'", "\u2028", 7, 3, false)
+	f.Fuzz(func(t *testing.T, kernel, patch, note string, major, minor int, quick bool) {
+		p := Proving{Kernel: kernel, Patch: []string{patch}, Notes: []string{note}, Release: Release{major, minor}, Arch: "amd64", Quick: quick}
+		text, e, err := Prove(p)
+		if err != nil {
+			return
+		}
+		for _, a := range e.Arms {
+			patched := strings.Contains(a.Name, "-patched")
+			if a.Kernel != kernel || patched != (len(a.Patch) == 1) || patched && a.Patch[0] != patch {
+				t.Errorf("arm %s has kernel %q and patch %q of\n%s", a.Name, a.Kernel, a.Patch, text)
+			}
+		}
+	})
+}
