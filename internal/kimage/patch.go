@@ -174,7 +174,8 @@ type hunkError struct {
 	hunk  int // from 1
 	line  int // where it was looked for first, from 1
 	why   string
-	there []string // what stands there
+	at    int      // where there begins, from 1
+	there []string // what stands there, or where it looks most like the hunk
 }
 
 // maxThere is how many lines a hunkError shows.
@@ -186,7 +187,7 @@ func (e *hunkError) Error() string {
 		text += "; there stands"
 	}
 	for i, line := range e.there[:min(len(e.there), maxThere)] {
-		text += fmt.Sprintf("\n%6d: %s", e.line+i, strings.TrimRight(line, "\n"))
+		text += fmt.Sprintf("\n%6d: %s", e.at+i, strings.TrimRight(line, "\n"))
 	}
 	return text
 }
@@ -229,7 +230,7 @@ func (hunk) find(lines []string, from, want int, what []string) int {
 func (h hunk) fails(lines []string, done, n, want int) error {
 	want = min(max(want, 0), len(lines))
 	there := lines[want:min(want+len(h.old), len(lines))]
-	e := &hunkError{hunk: n, line: want + 1, there: there, why: "the file ends before it"}
+	e := &hunkError{hunk: n, line: want + 1, at: want + 1, there: there, why: "the file ends before it"}
 	for i, line := range there {
 		if line != h.old[i] {
 			e.why = fmt.Sprintf("line %d should be %q", want+1+i, strings.TrimRight(h.old[i], "\n"))
@@ -238,6 +239,54 @@ func (h hunk) fails(lines []string, done, n, want int) error {
 	}
 	if len(h.new) > 0 && h.find(lines, done, want, h.new) >= 0 {
 		e.why, e.there = "the file already has what it would make of it", nil
+		return e
+	}
+	if at := h.likeliest(lines, done, want); at != want {
+		e.at, e.there = at+1, lines[at:min(at+len(h.old)+strayLines, len(lines))]
+		e.why = fmt.Sprintf("nothing there is like it; what is most like it begins at line %d", at+1)
 	}
 	return e
 }
+
+// strayLines is how many lines may have come between those of a hunk for a place to look like it.
+const strayLines = 4
+
+// likeliest returns the index, not before from, at which most of the hunk's old lines stand in their order; want where no place
+// has more of them, or at least half.
+func (h hunk) likeliest(lines []string, from, want int) int {
+	var old []string
+	for _, line := range h.old {
+		if strings.TrimSpace(line) != "" {
+			old = append(old, line)
+		}
+	}
+	if len(old) < 2 || len(old) > 200 {
+		return want
+	}
+	most, best := max(like(lines, old, want), (len(old)-1)/2), want
+	for at := from; at < len(lines); at++ {
+		n := 0
+		if slices.Contains(old, lines[at]) {
+			n = like(lines, old, at)
+		}
+		if n > most || n == most && best != want && abs(at-want) < abs(best-want) {
+			most, best = n, at
+		}
+	}
+	return best
+}
+
+// like counts the lines of old that stand in their order from index at on.
+func like(lines, old []string, at int) int {
+	n := 0
+	window := lines[at:min(at+len(old)+strayLines, len(lines))]
+	for _, line := range old {
+		if i := slices.Index(window, line); i >= 0 {
+			n++
+			window = window[i+1:]
+		}
+	}
+	return n
+}
+
+func abs(n int) int { return max(n, -n) }

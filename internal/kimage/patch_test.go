@@ -109,6 +109,21 @@ func TestApplyHunks(t *testing.T) {
 	}
 }
 
+// A hunk whose place has moved and changed is shown with the place that is most like it.
+func TestHunkElsewhere(t *testing.T) {
+	lines := splitLines([]byte(strings.Repeat("\n}\n", 50) + "\tlocal_bh_enable();\n\n\tif (busy)\n\t\tqs();\n\tcond_resched();\n\n\tif (!repoll)\n\t\tbreak;\n" + strings.Repeat("}\n", 9)))
+	p, err := parsePatch([]byte("--- a/f\n+++ b/f\n@@ -20,6 +20,5 @@\n \tlocal_bh_enable();\n \n-\tif (!repoll)\n-\t\tbreak;\n+\tnothing();\n \tcond_resched();\n }\n"))
+	if err != nil || len(p) != 1 {
+		t.Fatal(p, err)
+	}
+	_, err = applyHunks(lines, p[0].hunks)
+	want := "hunk 1 (line 20) doesn't apply: nothing there is like it; what is most like it begins at line 101; there stands\n" +
+		"   101: \tlocal_bh_enable();\n   102: \n   103: \tif (busy)\n   104: \t\tqs();\n   105: \tcond_resched();"
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v; want\n%s", err, want)
+	}
+}
+
 // The tree is restored to the byte, files come and go with patches, and only what differs is written.
 // noEdit leaves Kconfig as it is.
 func noEdit(text string) (string, string) { return text, "" }
