@@ -20,9 +20,8 @@ import (
 // A terminal that a test looks at: what it shows of what was written to it. It breaks lines, and does so anew when
 // its width changes, as most do.
 type virtual struct {
-	lines    []string // whole ones, before they are broken
-	row, col int      // of the cursor, in rows of width columns from the first line on
-	width    int
+	lines []string // whole ones, before they are broken
+	width int
 }
 
 // rows are the lines as they are shown.

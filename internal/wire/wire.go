@@ -117,6 +117,9 @@ func (r *Reader) scan() ([]byte, error) {
 
 // Decode returns the record in line, which must hold exactly one of a record's parts.
 func Decode(line []byte) (experiment.Record, error) {
+	if rec, ok := plainSample(line); ok {
+		return rec, nil
+	}
 	var rec experiment.Record
 	if err := json.Unmarshal(line, &rec); err != nil {
 		return rec, fmt.Errorf("not a record: %w", err)
