@@ -86,6 +86,14 @@ func rates() []rateOf {
 	}
 }
 
+// ratesOf are the rates that t can have: without a NAPI thread there is nothing to sleep, and no band for whole budgets to be above of.
+func ratesOf(t explain.TrialSummary) []rateOf {
+	if !t.Arm.Threaded {
+		return rates()[:1]
+	}
+	return rates()
+}
+
 // ratesTop is the largest rate of the run: all rates of all trials are drawn on one scale.
 func ratesTop(r Run, x Extras) float64 {
 	top := 10.0
@@ -120,10 +128,12 @@ func newPanel(t explain.TrialSummary, x TrialExtra, sc scale, top float64) panel
 	ts := scale{lo: 0, hi: math.Max(1, end)}
 	p.Lanes = append(p.Lanes, p.lengths(t, x, ts, sc))
 	if len(x.Seconds) > 0 {
-		for _, rt := range rates() {
+		for _, rt := range ratesOf(t) {
 			p.Lanes = append(p.Lanes, rateLane(t, x, rt, ts, top))
 		}
-		p.Lanes = append(p.Lanes, bandLane(t, x, ts))
+		if t.Band.Band != explain.NoBand {
+			p.Lanes = append(p.Lanes, bandLane(t, x, ts))
+		}
 	}
 	axis := newSVG(22, "axis: seconds since the load began")
 	ticks := ts.ticks()
@@ -201,12 +211,11 @@ func holdEnd(t explain.TrialSummary, x TrialExtra) float64 {
 // rateLane draws one rate, a bar for each second, on a logarithmic scale from 0 (1 for 0, so that 0 has no height).
 func rateLane(t explain.TrialSummary, x TrialExtra, rt rateOf, ts scale, top float64) lane {
 	l := lane{Name: rt.name}
-	threaded := t.Arm.Threaded || rt.name == "polls/s"
 	var d strings.Builder
 	n, sum, took := 0, 0.0, 0.0
 	for _, s := range x.Seconds {
 		v, ok := rt.value(s)
-		if !ok || !threaded {
+		if !ok {
 			continue
 		}
 		n++
@@ -215,12 +224,8 @@ func rateLane(t explain.TrialSummary, x TrialExtra, rt rateOf, ts scale, top flo
 		y := rateHeight * (1 - 0.94*math.Log10(1+v)/math.Log10(1+top))
 		fmt.Fprintf(&d, "M%s %dV%sH%sV%[2]dz", coord(stretch*x0), rateHeight, coord(math.Min(y, rateHeight-1)), coord(stretch*x1))
 	}
-	switch {
-	case !threaded:
-		l.Notes = []string{"no NAPI thread"}
-	case n == 0:
-		l.Notes = []string{"not counted"}
-	default:
+	l.Notes = []string{"not counted"}
+	if n > 0 {
 		l.Notes = []string{"mean " + rate(sum/took)}
 	}
 	s := newSVG(rateHeight, fmt.Sprintf("trial %s: %s in each second, %s", clean(t.ID), rt.name, l.Notes[0]))

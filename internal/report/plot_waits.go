@@ -62,7 +62,7 @@ func newWaits(r Run) waitFigure {
 		f.Bars = append(f.Bars, b)
 	}
 	for _, w := range append(order, unseen) {
-		if used[clean(w)] {
+		if used[waitWords(w)] {
 			f.Legend = append(f.Legend, legendItem{classes[w], waitWords(w)})
 		}
 	}
@@ -93,7 +93,7 @@ func newWaitBar(a explain.ArmSummary, slow []explain.Slow, classes map[string]st
 		if share < 0.0005 { // rounding
 			continue
 		}
-		b.Parts = append(b.Parts, waitPart{clean(name), classes[name], explain.FormatDuration(sums[name]), explain.FormatShare(share), sums[name]})
+		b.Parts = append(b.Parts, waitPart{waitWords(name), classes[name], explain.FormatDuration(sums[name]), explain.FormatShare(share), sums[name]})
 	}
 	b.Plot = drawWaits(b, total)
 	return b
@@ -104,7 +104,7 @@ func drawWaits(b waitBar, total time.Duration) template.HTML {
 	x := 0.0
 	for _, p := range b.Parts {
 		w := p.took.Seconds() / total.Seconds()
-		s.rect("mark "+p.Class, x, x+w, 1, 24, fmt.Sprintf("%s: %s, %s", waitWords(p.Wait), p.Time, p.Share))
+		s.rect("mark "+p.Class, x, x+w, 1, 24, fmt.Sprintf("%s: %s, %s", p.Wait, p.Time, p.Share))
 		x += w
 	}
 	return s.html()
