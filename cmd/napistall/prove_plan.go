@@ -65,15 +65,20 @@ func (p provePlan) builds() ([]proveBuild, error) {
 	return list, nil
 }
 
-// look finds out what of builds is there already.
+// look finds out what of builds, all of one source, is there already.
 func look(ctx context.Context, store kimage.Store, builds []proveBuild) error {
-	for i := range builds {
-		var err error
-		if builds[i].Outlook, err = store.Outlook(ctx, builds[i].spec, builds[i].what); err != nil {
-			return err
-		}
+	if len(builds) == 0 {
+		return nil
 	}
-	return nil
+	var what []kimage.Build
+	for _, b := range builds {
+		what = append(what, b.what)
+	}
+	list, err := store.Outlook(ctx, builds[0].spec, what...)
+	for i, o := range list {
+		builds[i].Outlook = o
+	}
+	return err
 }
 
 // buildTime estimates what each of builds takes, one after the other.
@@ -120,6 +125,10 @@ func (p provePlan) tell(w io.Writer, builds []proveBuild, slots int) error {
 	if len(builds) > 0 {
 		fmt.Fprintf(&b, "%s to build, %s on %d CPUs\n", kernelsWord(builds), about(whole), cpus)
 	}
+	if !p.claims() {
+		fmt.Fprintln(&b, "nothing of this can prove a patch: under full and lazy the kernel preempts the thread, and stock kernels don't stall;",
+			"--allow-kconfig builds none where Kconfig forbids it, --arch armhf has voluntary")
+	}
 	trials := experiment.Plan(p.e)
 	run := trialTime(trials, slots)
 	fmt.Fprintf(&b, "%s of %s", several(len(trials), "trial"), several(len(p.e.Arms), "arm"))
@@ -132,6 +141,11 @@ func (p provePlan) tell(w io.Writer, builds []proveBuild, slots int) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// claims reports whether an arm of the source is under a model that doesn't preempt.
+func (p provePlan) claims() bool {
+	return slices.ContainsFunc(p.e.Arms, func(a experiment.Arm) bool { return a.Kernel == p.Kernel && !a.Preempt.Preempts() })
 }
 
 func (b proveBuild) outlook(t time.Duration) string {

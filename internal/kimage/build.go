@@ -85,15 +85,15 @@ func (s Store) Build(ctx context.Context, spec Spec, b Build) (*Image, error) {
 }
 
 func (s Store) build(ctx context.Context, spec Spec, b Build) (*Image, error) {
-	j, err := s.job(ctx, spec, b)
+	j, err := s.job(ctx, spec, b, s.source)
 	if err != nil {
 		return nil, err
 	}
 	return s.entry(ctx, j.key(), func(dir string) error { return s.fullOfObjects(j.run(ctx, dir)) })
 }
 
-// job reads all that decides what comes of a build.
-func (s Store) job(ctx context.Context, spec Spec, b Build) (job, error) {
+// job reads all that decides what comes of a build, the source by find.
+func (s Store) job(ctx context.Context, spec Spec, b Build, find func(context.Context, Spec) (source, error)) (job, error) {
 	patches, err := readPatches(b.Patches)
 	if err != nil {
 		return job{}, err
@@ -120,7 +120,7 @@ func (s Store) job(ctx context.Context, spec Spec, b Build) (job, error) {
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return job{}, err
 	}
-	src, err := s.source(ctx, spec)
+	src, err := find(ctx, spec)
 	if err != nil {
 		return job{}, err
 	}

@@ -15,18 +15,32 @@ type Outlook struct {
 	Objects string
 }
 
-// Outlook says what Build(ctx, spec, b) would have to do. It looks the source up, and reads a tree's files, but builds
-// nothing and downloads no source. Its error is one that Build would return, for one of a tool that is missing before
-// anything is done.
-func (s Store) Outlook(ctx context.Context, spec Spec, b Build) (Outlook, error) {
-	j, err := s.job(ctx, spec, b)
-	if err != nil {
-		return Outlook{}, err
+// Outlook says what Build(ctx, spec, b) would have to do, for each b of builds. It looks the source up once, reading all
+// files of a tree that may have changed, but builds nothing and downloads no source. Its error is one that Build would
+// return, for one of a tool that is missing before anything is done.
+func (s Store) Outlook(ctx context.Context, spec Spec, builds ...Build) ([]Outlook, error) {
+	var src source
+	find := func(ctx context.Context, spec Spec) (_ source, err error) {
+		if src.digest == "" {
+			src, err = s.source(ctx, spec)
+		}
+		return src, err
 	}
-	o := Outlook{Again: j.again(), Objects: j.obj}
-	if _, err := os.Stat(filepath.Join(j.Dir, "images", j.key(), "manifest.json")); err == nil {
-		o.Cached = true
-		return o, nil
+	var list []Outlook
+	for _, b := range builds {
+		j, err := s.job(ctx, spec, b, find)
+		if err != nil {
+			return nil, err
+		}
+		o := Outlook{Again: j.again(), Objects: j.obj}
+		_, err = os.Stat(filepath.Join(j.Dir, "images", j.key(), "manifest.json"))
+		o.Cached = err == nil
+		if !o.Cached {
+			if err := needTools(ctx, j.spec, j.prefix); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, o)
 	}
-	return o, needTools(ctx, j.spec, j.prefix)
+	return list, nil
 }

@@ -16,11 +16,14 @@ func TestOutlook(t *testing.T) {
 	}
 	look := func(b Build) Outlook {
 		t.Helper()
-		o, err := s.Outlook(t.Context(), spec, b)
+		o, err := s.Outlook(t.Context(), spec, b, b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return o
+		if len(o) != 2 || o[0] != o[1] {
+			t.Fatalf("of the same build twice: %+v", o)
+		}
+		return o[0]
 	}
 	stock := Build{Preempt: rcu.None}
 	patched := Build{Preempt: rcu.None, Patches: []string{"yield-on-exit.patch"}}
