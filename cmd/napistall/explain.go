@@ -49,6 +49,9 @@ tells of its slowest; ARM/TRIAL/SAMPLE an operation of it, counted from 1 by whe
 }
 
 func (c explainCommand) run(w io.Writer, args []string) error {
+	if c.trace != "" && c.trace == c.html {
+		return usagef("--trace and --html name the same file %s", c.html)
+	}
 	dir, err := rundir.Open(args[0])
 	if err != nil {
 		return err

@@ -168,6 +168,10 @@ func (s *Story) accused(w witness) {
 		}
 	}
 	switch {
+	case s.Held && s.longestIs(rcu.FlushWork):
+		c, _ := s.best(w)
+		s.say(AboutCPU, Inferred, fmt.Sprintf("CPU %d: flush_work waits for a kworker bound to it, which needs a switch there; a quiescent state is not enough", s.Facts.LoadCPU),
+			append([]Evidence{s.counterEvidence(c)}, evidence...)...)
 	case len(cpus) > 0:
 		s.say(AboutCPU, Seen, fmt.Sprintf("%s had not reported", cpuWords(cpus)), evidence...)
 	case s.Held:
@@ -177,6 +181,12 @@ func (s *Story) accused(w witness) {
 	case s.Slow:
 		s.say(AboutCPU, Unseen, "no report of the kernel names a CPU")
 	}
+}
+
+// longestIs reports whether s waited longest in w.
+func (s *Story) longestIs(w rcu.Wait) bool {
+	x, ok := s.longest()
+	return ok && x.Wait == w
 }
 
 func cpuWords(cpus map[int]bool) string {

@@ -177,6 +177,13 @@ func TestWhatEndedIt(t *testing.T) {
 	}
 }
 
+func TestStoryOfAFlush(t *testing.T) {
+	s := stock().tell(1, during(looks(rcu.FlushWork, "unregister_netdevice_many_notify+0x99", 40*ms, 29990*ms), looks(rcu.Barrier, "", 30040*ms, 30090*ms)))
+	if got := said(s, AboutCPU); !strings.HasPrefix(got, "CPU 1: flush_work waits for a kworker bound to it, which needs a switch there") {
+		t.Errorf("held up by %s", got)
+	}
+}
+
 func TestStoryOfACutDelete(t *testing.T) {
 	s := stock()
 	s.cut = true
