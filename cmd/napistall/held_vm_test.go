@@ -55,8 +55,8 @@ func holdings(t *testing.T) []holding {
 		case "models/full", "models/lazy", "models/full-newest", "mainline/lazy":
 			h.factor, h.fit = medians, "models/none"
 		case "models/voluntary":
-			// Its waits are a few geometric numbers of ticks each: twenty of them have no exact median.
-			h.factor, h.fit = medians, "models/none"
+			// Its waits are a few geometric numbers of ticks each: a dozen of them have no exact median, nor has the fit.
+			h.factor, h.fit = 1.5*medians, "models/none"
 		case "models/none":
 			h.fits = true
 		case "mainline/stock":
@@ -212,10 +212,10 @@ func (b *bench) hold(t *testing.T, h holding) {
 // file is a name for h's runs.
 func (h holding) file() string { return strings.ReplaceAll(h.names[0], "/", "-") }
 
-// medians is by which factor the simulator's median deletion may miss a kernel's. It should be 2. On an idle host it was
-// 2.8 to 4.4 times the kernel's where a kernel preempts, 3.7 under voluntary: nobody else wants the simulated CPU, and
-// what else runs on a real one ends grace periods sooner (docs/mechanism.md). This holds what there is until that is mended.
-const medians = 6
+// medians is by which factor the simulator's median deletion may miss a kernel's. On an idle host it was 0.9 to 1.3 times the
+// kernel's (docs/simulator.md); where the guest's CPUs waited for 68 to 85 % of the time it was 0.4 to 1.4 times, for which differs
+// makes allowance.
+const medians = 2
 
 // simulations is how many trials the simulator makes of an arm: a real one is one draw, and simulated ones cost little.
 const simulations = 5
