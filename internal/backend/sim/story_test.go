@@ -107,14 +107,14 @@ func bothStories(t *testing.T, text string, seed uint64) (*explain.Teller, []mod
 }
 
 // TestStoryIsTheModels: what explain makes of a trial's records is what the model did, within what looking each
-// StackEvery and counting each second can tell.
+// StackEvery and counting each second can tell. Polls are slow, so that stepping through them is not.
 func TestStoryIsTheModels(t *testing.T) {
 	for name, arm := range map[string]string{
-		"stock":   "{name: a, kernel: model:6.12/amd64, config: {preempt: none}, stall-timeout: 3s, load: {inflight: 1, hold: 4s}, duration: 5s, probe: {every: 400ms}}",
-		"flush":   "{name: a, kernel: model:6.18/amd64, config: {preempt: none}, stall-timeout: 3s, load: {inflight: 1, hold: 3500ms}, duration: 5s, model: {backlog: true}, probe: {every: 400ms}}",
-		"yields":  "{name: a, kernel: model:6.12/amd64, config: {preempt: none}, loop: yield-on-exit, load: {inflight: 1, hold: 3s}, duration: 4s, probe: {every: 100ms}}",
+		"stock":   "{name: a, kernel: model:6.12/amd64, config: {preempt: none}, stall-timeout: 3s, load: {inflight: 1, hold: 4s}, duration: 5s, model: {costs: {poll: 50us}}, probe: {every: 400ms}}",
+		"flush":   "{name: a, kernel: model:6.18/amd64, config: {preempt: none}, stall-timeout: 3s, load: {inflight: 1, hold: 3500ms}, duration: 5s, model: {backlog: true, costs: {poll: 50us}}, probe: {every: 400ms}}",
+		"yields":  "{name: a, kernel: model:6.12/amd64, config: {preempt: none}, loop: yield-on-exit, load: {inflight: 1, hold: 3s}, duration: 4s, model: {costs: {poll: 50us}}, probe: {every: 100ms}}",
 		"board":   "{name: a, kernel: model:6.18/arm64, vcpus: 4, config: {preempt: none, hz: 100}, stall-timeout: 3s, load: {kind: paced, rate: 80862/s, size: 1514, hold: 4s}, duration: 5s, model: {report-cost: 30ms, costs: {poll: 20us, packet: 9us}}, probe: {device: veth}}",
-		"softirq": "{name: a, kernel: model:6.12/amd64, config: {preempt: none}, threaded: false, load: {inflight: 1, hold: 3s}, duration: 4s}",
+		"softirq": "{name: a, kernel: model:6.12/amd64, config: {preempt: none}, threaded: false, load: {inflight: 1, hold: 3s}, duration: 4s, model: {costs: {poll: 50us}}}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			teller, told := bothStories(t, arm, 3)
