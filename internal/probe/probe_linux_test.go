@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/machine"
@@ -128,6 +131,49 @@ func TestBlockedOperationIsCensored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLooksAreKeptInOrder: what the watcher sees of a thread that sleeps in the kernel is in the sample's runs as in its waits.
+func TestLooksAreKeptInOrder(t *testing.T) {
+	var pipe [2]int
+	if err := unix.Pipe(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	tids, ended := make(chan int), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		tids <- unix.Gettid()
+		_, err := unix.Read(pipe[0], make([]byte, 1))
+		ended <- err
+	}()
+	start, err := machine.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Prober{tid: <-tids, current: &experiment.Sample{Start: start}}
+	for range 3 {
+		p.look()
+	}
+	s, n := p.current, 0
+	for i, r := range s.Runs {
+		n += r.N
+		if r.N < 1 || r.First <= 0 || r.Last < r.First || i > 0 && r.First < s.Runs[i-1].Last {
+			t.Errorf("run %+v", r)
+		}
+	}
+	looked := 0
+	for _, k := range s.Waits {
+		looked += k
+	}
+	if n != looked || n+p.lost != 3 {
+		t.Errorf("%d looks in the runs, %d in the waits, %d lost; want 3", n, looked, p.lost)
+	}
+	if _, err := unix.Write(pipe[1], []byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-ended, unix.Close(pipe[0]), unix.Close(pipe[1])); err != nil {
 		t.Error(err)
 	}
 }
