@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"io"
 
-	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/report"
 	"github.com/napistall/napistall/internal/rundir"
@@ -23,6 +20,9 @@ func writeHTML(w io.Writer, dir *rundir.Dir, run report.Run) error {
 // loadExtras reads what a page shows of run beside run itself.
 func loadExtras(dir *rundir.Dir, run report.Run) (report.Extras, error) {
 	var x report.Extras
+	for _, p := range dir.Problems() {
+		x.Problems = append(x.Problems, p.String())
+	}
 	for _, a := range run.Arms {
 		for _, t := range a.Trials {
 			extra, err := loadExtra(dir, t)
@@ -37,38 +37,11 @@ func loadExtras(dir *rundir.Dir, run report.Run) (report.Extras, error) {
 
 func loadExtra(dir *rundir.Dir, t explain.TrialSummary) (report.TrialExtra, error) {
 	watch := report.NewWatch(t.ID)
-	for r, err := range dir.Load(t.ID) {
-		if err != nil {
-			return report.TrialExtra{}, err
-		}
-		watch.Add(r)
-	}
-	if err := watchConsole(dir, t.ID, watch); err != nil {
+	if err := addRecords(dir, t.ID, watch); err != nil {
 		return report.TrialExtra{}, err
 	}
 	extra := watch.Extra(t)
 	var err error
 	extra.Command, err = dir.Command(t.ID)
 	return extra, err
-}
-
-func watchConsole(dir *rundir.Dir, id string, watch *report.Watch) error {
-	console, err := dir.Console(id)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = console.Close() }() // it was only read
-	r := bufio.NewReader(console)
-	for {
-		line, err := r.ReadString('\n')
-		if line != "" {
-			watch.Add(experiment.Record{Console: &experiment.Console{Text: line}})
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

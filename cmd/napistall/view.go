@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,9 +46,12 @@ whoever reaches the address can read it. It is served until Ctrl-C, which makes 
 
 // view serves the run at path until cmd's context ends.
 func view(cmd *cobra.Command, path, listen string) error {
-	host, _, err := net.SplitHostPort(listen)
+	host, port, err := net.SplitHostPort(listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	if err != nil {
-		return usagef("--listen %q: %w; want HOST:PORT, such as 127.0.0.1:8080", listen, err)
+		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:8080", listen)
 	}
 	dir, err := rundir.Open(path)
 	if err != nil {

@@ -157,6 +157,9 @@ func newPage(r Run, x Extras) page {
 		Waits: newWaits(r), Heat: newHeatMap(r), Repeat: cleaned(r.Repeat), Commands: r.commands(x), Experiment: cleanLines(r.Text),
 		Comparisons: r.comparisons(), Logs: logs(r, x),
 	}
+	for _, problem := range x.Problems {
+		p.Remarks = append(p.Remarks, "left out: "+clean(problem))
+	}
 	if p.Question == "" {
 		p.Question = p.Name
 	}

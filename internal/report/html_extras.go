@@ -15,6 +15,8 @@ import (
 // Extras are what a page shows beside its Run.
 type Extras struct {
 	Trials []TrialExtra
+	// Problems are what of the run can't be used, and is in no number.
+	Problems []string
 	// Live, when not empty, says how far a run is that still goes on; the page then asks its server for news.
 	Live string
 	// State changes whenever a page of the same run would; only for Live.
