@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -184,9 +185,11 @@ func pairsOf(sides []explain.Side, paths []string, matches []match) (pairs [][2]
 			}
 		}
 	}
+	var names []string
 	for i, s := range sides {
 		if !used[i] {
 			unmatched = append(unmatched, s.Label)
+			names = append(names, harmlessName(s.Label))
 		}
 	}
 	switch {
@@ -194,8 +197,11 @@ func pairsOf(sides []explain.Side, paths []string, matches []match) (pairs [][2]
 		return pairs, unmatched, nil
 	}
 	return nil, nil, usagef("nothing to compare: no arm of %s has the name of one of the others (%s): say which belong together by --match OLD=NEW",
-		paths[0], strings.Join(unmatched, ", "))
+		paths[0], strings.Join(names, ", "))
 }
+
+// harmlessName writes an arm's name, which comes from a file, so that no terminal acts on it.
+func harmlessName(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }
 
 // counterparts reports whether a, of the first run, is to be held against b.
 func counterparts(a, b explain.Side, before, single bool, matches []match) bool {
@@ -234,8 +240,8 @@ func checkMatches(sides []explain.Side, paths []string, matches []match) error {
 func armNames(sides []explain.Side, first bool) string {
 	var names []string
 	for _, s := range sides {
-		if (s.Run == 1) == first && !slices.Contains(names, s.Arm.Arm.Name) {
-			names = append(names, s.Arm.Arm.Name)
+		if name := harmlessName(s.Arm.Arm.Name); (s.Run == 1) == first && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return strings.Join(names, ", ")

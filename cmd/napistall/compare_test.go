@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/napistall/napistall/internal/backend/sim"
@@ -103,5 +104,19 @@ func TestCompareErrors(t *testing.T) {
 				t.Errorf("warnings in %d of %d; want at most 5 %%", repetitions-silent, repetitions)
 			}
 		})
+	}
+}
+
+// An arm's name comes from a file, which may hold anything.
+func TestCompareNamesAreHarmless(t *testing.T) {
+	side := func(run int, name string) explain.Side {
+		return explain.Side{Label: fmt.Sprintf("%s@%d", name, run), Run: run, Arm: explain.Summarize(experiment.Arm{Name: name}, nil)}
+	}
+	sides := []explain.Side{side(1, "red\x1b[31m"), side(2, "\u202eevil")}
+	for _, matches := range [][]match{nil, {{"nope", "x"}}, {{"red\x1b[31m", "x"}}} {
+		_, _, err := pairsOf(sides, []string{"a", "b"}, matches)
+		if err == nil || status(err) != exitUsage || strings.ContainsAny(strings.ReplaceAll(err.Error(), "--match red\x1b[31m=x", ""), "\x1b\u202e") {
+			t.Errorf("pairsOf with %v: %q", matches, err)
+		}
 	}
 }

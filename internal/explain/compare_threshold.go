@@ -34,12 +34,21 @@ const (
 	wantDuration   = "a duration such as 10ms or 2s"
 )
 
-func armQuantities() []string     { return []string{"over-1s", "median", "p95", "worst"} }
-func pairQuantities() []string    { return []string{"over-1s", "shift"} }
-func thresholdSigns() []string    { return []string{"<", "<=", ">", ">="} }
-func isSign(c byte) bool          { return c == '<' || c == '>' || c == '=' || c == '!' }
-func isSpace(c byte) bool         { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
-func quoted(list []string) string { return strings.Join(list, ", ") }
+func armQuantities() []string  { return []string{"over-1s", "median", "p95", "worst"} }
+func pairQuantities() []string { return []string{"over-1s", "shift"} }
+func thresholdSigns() []string { return []string{"<", "<=", ">", ">="} }
+func isSign(c byte) bool       { return c == '<' || c == '>' || c == '=' || c == '!' }
+func isSpace(c byte) bool      { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+func orList(list []string) string {
+	var names []string
+	for _, n := range list {
+		names = append(names, harmless(n))
+	}
+	return strings.Join(names, ", ")
+}
+
+// harmless writes a name from a file so that no terminal acts on it.
+func harmless(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }
 
 // A thresholdText is a threshold on the way to be one.
 type thresholdText struct {
@@ -65,7 +74,7 @@ func ParseThreshold(text string, labels []string) (Threshold, error) {
 			return x, err
 		}
 		if x.B == x.A {
-			return x, t.wrongAt(t.skip(from), "want two arms", "%s is held against itself", x.A)
+			return x, t.wrongAt(t.skip(from), "want two arms", "%s is held against itself", harmless(x.A))
 		}
 		quantities = pairQuantities()
 	}
@@ -155,12 +164,12 @@ func (t *thresholdText) arm() (string, error) {
 	}
 	switch len(fit) {
 	case 0:
-		return "", t.wrong("want "+quoted(t.labels), "no arm %s", clipWord(w))
+		return "", t.wrong("want "+orList(t.labels), "no arm %s", harmless(clipWord(w)))
 	case 1:
 		t.at = end
 		return fit[0], nil
 	}
-	return "", t.wrong("want "+quoted(fit), "several runs have an arm %s", clipWord(w))
+	return "", t.wrong("want "+orList(fit), "several runs have an arm %s", harmless(clipWord(w)))
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
@@ -178,9 +187,9 @@ func (t *thresholdText) oneOf(what string, names []string) (string, error) {
 		return w, nil
 	}
 	if w == "" {
-		return "", t.wrong("want "+quoted(names), "a %s is missing here", what)
+		return "", t.wrong("want "+orList(names), "a %s is missing here", what)
 	}
-	return "", t.wrong("want "+quoted(names), "%q is no %s here", clipWord(w), what)
+	return "", t.wrong("want "+orList(names), "%q is no %s here", clipWord(w), what)
 }
 
 func (t *thresholdText) operator() (string, error) {
@@ -192,9 +201,9 @@ func (t *thresholdText) operator() (string, error) {
 	op := t.text[from:end]
 	if !slices.Contains(thresholdSigns(), op) {
 		if op == "" {
-			return "", t.wrong("want "+quoted(thresholdSigns()), "a comparison is missing here")
+			return "", t.wrong("want "+orList(thresholdSigns()), "a comparison is missing here")
 		}
-		return "", t.wrong("want "+quoted(thresholdSigns()), "%q is no comparison here: an interval is never just one value", clipWord(op))
+		return "", t.wrong("want "+orList(thresholdSigns()), "%q is no comparison here: an interval is never just one value", clipWord(op))
 	}
 	t.at = end
 	return op, nil

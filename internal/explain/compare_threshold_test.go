@@ -73,6 +73,16 @@ func TestParseThresholdWrong(t *testing.T) {
 	}
 }
 
+// An arm's name comes from a file, which may hold anything.
+func TestParseThresholdIsHarmless(t *testing.T) {
+	for _, text := range []string{"nope: worst < 1s", "x\x1b[31m: worst < 1s"} {
+		_, err := ParseThreshold(text, []string{"red\x1b[31m", "\u202eevil"})
+		if err == nil || strings.ContainsAny(err.Error(), "\x1b\u202e") || !strings.Contains(err.Error(), `want red\x1b[31m, \u202eevil`) {
+			t.Errorf("ParseThreshold(%q): %q", text, err)
+		}
+	}
+}
+
 // FuzzThreshold: what is read has two known arms and a sensible value, what is not says where in the text and why.
 func FuzzThreshold(f *testing.F) {
 	for _, s := range []string{"stock: over-1s < 5%", "patched vs stock: shift <= -10ms", "lazy@1 vs lazy@2: over-1s >= 0 %", "stock: \xff < ", "a vs\nb: %"} {

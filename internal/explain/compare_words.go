@@ -115,8 +115,10 @@ func PointsWords(d stats.Difference) string {
 func points(x float64) string {
 	x = 100 * x
 	switch {
-	case math.Abs(x) < 0.05:
+	case x == 0:
 		return "0"
+	case math.Abs(x) < 0.05:
+		return fmt.Sprintf("%+.1g", x)
 	case math.Abs(x) < 9.95:
 		return fmt.Sprintf("%+.1f", x)
 	}
