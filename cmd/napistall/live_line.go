@@ -95,7 +95,7 @@ func liveLine(p runner.Progress, width int, g glyphs) string {
 		head += fmt.Sprintf("  try %d", p.Try)
 	}
 	took := fmt.Sprintf("  %3.0f s", p.Elapsed.Truncate(time.Second).Seconds())
-	if p.Expect > 0 {
+	if p.Expect >= time.Second {
 		took = fmt.Sprintf("  %3.0f/%.0f s", p.Elapsed.Truncate(time.Second).Seconds(), p.Expect.Truncate(time.Second).Seconds())
 	}
 	phase, seen := fmt.Sprintf("  %-7s", p.Phase), liveSeen(p, g)

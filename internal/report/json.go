@@ -24,30 +24,30 @@ const JSONFormat = "napistall/report/1"
 // experiment, whole nanoseconds. A number that there is none of is left out, never 0.
 type document struct {
 	Format      string                `json:"format"`
-	Version     string                `json:"napistall,omitempty"`
-	Backend     string                `json:"backend,omitempty"`
-	Quick       bool                  `json:"quick"`
-	Interrupted bool                  `json:"interrupted"`
-	Experiment  experiment.Experiment `json:"experiment"`
+	Version     string                `json:"napistall,omitempty"` // the version of napistall that ran it
+	Backend     string                `json:"backend,omitempty"`   // where it ran: qemu, sim, host or ssh
+	Quick       bool                  `json:"quick"`               // holds were shortened and stalls reported sooner
+	Interrupted bool                  `json:"interrupted"`         // it was ended before its plan was
+	Experiment  experiment.Experiment `json:"experiment"`          // every default filled in
 	Verdict     jsonVerdict           `json:"verdict"`
-	Expect      []jsonResult          `json:"expect"`
-	Arms        []jsonArm             `json:"arms"`
+	Expect      []jsonResult          `json:"expect"`      // what became of the expectations, in their order
+	Arms        []jsonArm             `json:"arms"`        // in the experiment's order, also those without trials
 	Comparisons []jsonComparison      `json:"comparisons"` // the first arm with trials against each other
 	Aborted     []jsonAborted         `json:"aborted"`     // tries that are in no number
-	NotRun      []jsonNotRun          `json:"not_run"`
-	Repeat      []string              `json:"repeat"`
+	NotRun      []jsonNotRun          `json:"not_run"`     // arms that could not run
+	Repeat      []string              `json:"repeat"`      // the commands that repeat it
 }
 
 type jsonVerdict struct {
-	Word        explain.Word `json:"word"` // reproduced, not reproduced, not in the band, inconclusive
-	Sentences   []string     `json:"sentences"`
-	NotMeasured []string     `json:"not_measured"`
+	Word        explain.Word `json:"word"`         // reproduced, not reproduced, not in the band, inconclusive
+	Sentences   []string     `json:"sentences"`    // what it rests on
+	NotMeasured []string     `json:"not_measured"` // what a reader might take it for and it is not
 }
 
 type jsonResult struct {
-	Text   string         `json:"text"`
+	Text   string         `json:"text"`   // as the file has it
 	Status explain.Status `json:"status"` // met, not met, unknown
-	Got    string         `json:"got"`
+	Got    string         `json:"got"`    // what was found, in words
 }
 
 type jsonAborted struct {
@@ -67,20 +67,20 @@ type jsonArm struct {
 	Name        string           `json:"name"`
 	Kernel      string           `json:"kernel,omitempty"` // in short, as in the table
 	Model       string           `json:"model,omitempty"`
-	Band        explain.Band     `json:"band"` // in, above, below, mixed, none (no threaded loop), unknown
-	Hold        jsonLengths      `json:"hold"` // of the arm's own operation, begun in the hold
-	Tail        jsonLengths      `json:"tail"` // begun after it
-	Stalls      jsonStalls       `json:"stalls"`
-	Stalled     int              `json:"stalled_trials"`
-	SlowSec     float64          `json:"slow_sec"` // spent in operations over 1 s begun in the hold
-	Rates       *jsonRates       `json:"rates,omitempty"`
-	Probes      []jsonProbe      `json:"probes"` // the other operations
-	TrialsDone  int              `json:"trials_done"`
-	Panicked    int              `json:"panicked"`
-	Silent      int              `json:"silent"`
-	Facts       experiment.Facts `json:"facts"`
+	Band        explain.Band     `json:"band"`            // in, above, below, mixed, none (no threaded loop), unknown
+	Hold        jsonLengths      `json:"hold"`            // of the arm's own operation, begun in the hold
+	Tail        jsonLengths      `json:"tail"`            // begun after it
+	Stalls      jsonStalls       `json:"stalls"`          // since the load began, each grace period once
+	Stalled     int              `json:"stalled_trials"`  // trials that show a stall
+	SlowSec     float64          `json:"slow_sec"`        // spent in operations over 1 s begun in the hold
+	Rates       *jsonRates       `json:"rates,omitempty"` // over all trials
+	Probes      []jsonProbe      `json:"probes"`          // the other operations
+	TrialsDone  int              `json:"trials_done"`     // trials that are data
+	Panicked    int              `json:"panicked"`        // trials that ended in a panic
+	Silent      int              `json:"silent"`          // trials whose target stopped answering
+	Facts       experiment.Facts `json:"facts"`           // of the first trial
 	Trials      []jsonTrial      `json:"trials"`
-	AbortedHere int              `json:"aborted"`
+	AbortedHere int              `json:"aborted"` // tries of this arm that are in no number
 }
 
 type jsonProbe struct {
@@ -105,17 +105,17 @@ type jsonStalls struct {
 type jsonLengths struct {
 	N               int       `json:"n"`
 	Censored        int       `json:"censored"` // cut by the trial's end: at least that long
-	Refused         int       `json:"refused"`
+	Refused         int       `json:"refused"`  // by the kernel: in no other number
 	MedianSec       *float64  `json:"median_sec,omitempty"`
-	MedianAtLeast   bool      `json:"median_at_least,omitempty"`
-	MedianLoSec     *float64  `json:"median_lo_sec,omitempty"`
-	MedianHiSec     *float64  `json:"median_hi_sec,omitempty"`
-	MedianHiAtLeast bool      `json:"median_hi_at_least,omitempty"`
-	WorstSec        *float64  `json:"worst_sec,omitempty"`
-	WorstAtLeast    bool      `json:"worst_at_least,omitempty"`
-	Over            jsonShare `json:"over_1s"`
-	Undecided       int       `json:"cut_before_1s"`
-	Caveats         []string  `json:"caveats,omitempty"`
+	MedianAtLeast   bool      `json:"median_at_least,omitempty"`    // the median was cut: it is longer
+	MedianLoSec     *float64  `json:"median_lo_sec,omitempty"`      // lower end of the median's interval
+	MedianHiSec     *float64  `json:"median_hi_sec,omitempty"`      // upper end of the median's interval
+	MedianHiAtLeast bool      `json:"median_hi_at_least,omitempty"` // the upper end was cut: it is longer
+	WorstSec        *float64  `json:"worst_sec,omitempty"`          // the longest
+	WorstAtLeast    bool      `json:"worst_at_least,omitempty"`     // one that was cut may have been longer
+	Over            jsonShare `json:"over_1s"`                      // of those of which it is known
+	Undecided       int       `json:"cut_before_1s"`                // of which it is not known whether they took over 1 s
+	Caveats         []string  `json:"caveats,omitempty"`            // what a reader of the numbers has to know
 }
 
 // jsonShare is a share with its exact (Clopper–Pearson) interval.
@@ -128,43 +128,43 @@ type jsonShare struct {
 
 // jsonRates are per second of the hold, from the first reading of the counters to the last.
 type jsonRates struct {
-	Seconds      float64  `json:"seconds"`
-	Traced       bool     `json:"traced"` // polls counted at napi:napi_poll; else packets over frames in flight
+	Seconds      float64  `json:"seconds"` // counted
+	Traced       bool     `json:"traced"`  // polls counted at napi:napi_poll; else packets over frames in flight
 	Polls        float64  `json:"polls"`
 	FullPolls    *float64 `json:"full_polls,omitempty"` // only when traced
-	Packets      float64  `json:"packets"`
-	Voluntary    float64  `json:"voluntary"`
-	Nonvoluntary float64  `json:"nonvoluntary"`
+	Packets      float64  `json:"packets"`              // that the NAPI processed
+	Voluntary    float64  `json:"voluntary"`            // switches of the NAPI thread
+	Nonvoluntary float64  `json:"nonvoluntary"`         // switches of the NAPI thread
 	Interrupts   float64  `json:"interrupts"`
 	Softnet      float64  `json:"softnet"`
-	SoftnetDrop  float64  `json:"softnet_drop"`
-	Squeezed     float64  `json:"squeezed"`
-	RunShare     float64  `json:"run_share"` // of a CPU, 0…1
+	SoftnetDrop  float64  `json:"softnet_drop"` // packets that the CPU's backlog refused
+	Squeezed     float64  `json:"squeezed"`     // times that softirqs ran out of budget or time
+	RunShare     float64  `json:"run_share"`    // of a CPU, 0…1
 }
 
 type jsonTrial struct {
 	ID       string             `json:"id"`
 	Rep      int                `json:"rep"`
-	Outcome  string             `json:"outcome"`
+	Outcome  string             `json:"outcome"`                // completed, panic, silent or cut
 	HostWait int64              `json:"host_wait_ns,omitempty"` // the guest's CPUs, for the host's
-	Why      string             `json:"why,omitempty"`
+	Why      string             `json:"why,omitempty"`          // the evidence of a panic or of silence
 	Command  experiment.Command `json:"command"`
 	Facts    experiment.Facts   `json:"facts"`
 	Band     jsonBand           `json:"band"`
 	Rates    *jsonRates         `json:"rates,omitempty"`
 	Stall    explain.Stall      `json:"stall,omitempty"` // the strongest evidence of one
-	Events   []jsonEvent        `json:"events"`
+	Events   []jsonEvent        `json:"events"`          // the kernel's reports since the load began
 	Early    []jsonEvent        `json:"events_before_load,omitempty"`
-	Losses   []experiment.Loss  `json:"losses"`
-	Samples  []jsonSample       `json:"samples"`
+	Losses   []experiment.Loss  `json:"losses"`             // what was missed
+	Samples  []jsonSample       `json:"samples"`            // each operation that was not refused
 	Refusals []string           `json:"refusals,omitempty"` // the first of each operation
 }
 
 type jsonBand struct {
 	Band     explain.Band `json:"band"`
-	Evidence string       `json:"evidence"`
-	Inferred bool         `json:"inferred"`
-	In       int          `json:"sec_in"`
+	Evidence string       `json:"evidence"` // what it was judged from
+	Inferred bool         `json:"inferred"` // full-budget polls were not counted: what is in flight stands in for them
+	In       int          `json:"sec_in"`   // seconds of the hold in the band
 	Above    int          `json:"sec_above"`
 	Below    int          `json:"sec_below"`
 }
@@ -177,21 +177,21 @@ type jsonEvent struct {
 	CPUs     []int     `json:"cpus,omitempty"`
 	Task     string    `json:"task,omitempty"`
 	PID      int       `json:"pid,omitempty"`
-	Jiffies  int64     `json:"jiffies,omitempty"`
-	Reports  int       `json:"reports"`
+	Jiffies  int64     `json:"jiffies,omitempty"` // the largest age reported, in ticks
+	Reports  int       `json:"reports"`           // how often it was reported
 	FirstSec *float64  `json:"first_sec,omitempty"`
 	LastSec  *float64  `json:"last_sec,omitempty"`
-	Lines    []string  `json:"lines"`
+	Lines    []string  `json:"lines"` // the first report
 }
 
 type jsonSample struct {
-	Op       string           `json:"op"`
-	Phase    string           `json:"phase"`
-	StartNS  int64            `json:"start_ns"` // since the target's boot
-	TookNS   int64            `json:"took_ns"`
-	Censored bool             `json:"censored,omitempty"`
-	Waits    map[rcu.Wait]int `json:"waits,omitempty"` // stack samples by wait
-	Stack    []string         `json:"stack,omitempty"`
+	Op       string           `json:"op"`                 // the operation
+	Phase    string           `json:"phase"`              // hold: begun while the load was on; tail: after it
+	StartNS  int64            `json:"start_ns"`           // since the target's boot
+	TookNS   int64            `json:"took_ns"`            // how long it took
+	Censored bool             `json:"censored,omitempty"` // cut by the trial's end: it took longer
+	Waits    map[rcu.Wait]int `json:"waits,omitempty"`    // stack samples by wait
+	Stack    []string         `json:"stack,omitempty"`    // the newest while it took over 1 s, innermost first
 }
 
 type jsonComparison struct {

@@ -67,7 +67,7 @@ func Line(p Progress) string {
 		phase = "ready"
 	case p.Done:
 		phase = "done"
-	case p.Expect > 0:
+	case p.Expect >= time.Second:
 		took += "/" + seconds(p.Expect.Truncate(time.Second), 0)
 	}
 	line := fmt.Sprintf("%s%-7s  %6s s", head, phase, took)
