@@ -285,11 +285,11 @@ type provePlan struct {
 }
 
 func (c proveCommand) plan(p experiment.Proving) (provePlan, error) {
-	make := experiment.Prove
+	write := experiment.Prove
 	if c.gate {
-		make = experiment.ProveGate
+		write = experiment.ProveGate
 	}
-	text, e, err := make(p)
+	text, e, err := write(p)
 	if err != nil {
 		return provePlan{}, usageError{err}
 	}

@@ -41,6 +41,9 @@ func (c proveCommand) start(cmd *cobra.Command, p provePlan) error {
 	if err != nil {
 		return err
 	}
+	if c.tree != "" {
+		slog.Info("reading " + p.Kernel)
+	}
 	if err := look(ctx, store, builds); err != nil {
 		return notHere(err)
 	}
@@ -56,6 +59,9 @@ func (c proveCommand) start(cmd *cobra.Command, p provePlan) error {
 	}
 	if err := needQEMU(p.e.Arms, backendName); err != nil {
 		return err
+	}
+	if _, err := os.Lstat(c.dir); c.dir != "" && err == nil {
+		return usagef("%s exists already: choose another --dir, or go on with that run by --resume %[1]s", c.dir)
 	}
 	if err := buildAll(ctx, store, builds); err != nil {
 		return err
