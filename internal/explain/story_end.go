@@ -98,6 +98,8 @@ func (s *Story) endedInLoad(w witness, x Span, what string, stacks Evidence) {
 		s.say(AboutEnd, Inferred, fmt.Sprintf("sleep: %s, in a second in which the thread slept %s", what, times(c.Sleeps)), evidence...)
 	case c.Nonvol > 0:
 		s.say(AboutEnd, Inferred, fmt.Sprintf("a switch: %s, in a second in which the thread was switched away from %s", what, times(c.Nonvol)), evidence...)
+	case s.Facts.Flavor == rcu.Preempt && x.Wait != rcu.FlushWork:
+		s.say(AboutEnd, Inferred, what+", without a sleep, a switch or a full budget: with rcu_preempt a tick or an IPI that finds bottom halves on reports for the CPU; which one did is not seen", evidence...)
 	default:
 		s.say(AboutEnd, Unseen, what+"; nothing that the counters know came with it: a pass through schedule() that picks the same thread again is in none of them", evidence...)
 	}

@@ -174,6 +174,10 @@ func (s *Story) accused(w witness) {
 			append([]Evidence{s.counterEvidence(c)}, evidence...)...)
 	case len(cpus) > 0:
 		s.say(AboutCPU, Seen, fmt.Sprintf("%s had not reported", cpuWords(cpus)), evidence...)
+	case s.Held && s.Facts.Flavor == rcu.Preempt:
+		c, _ := s.best(w)
+		s.say(AboutCPU, Inferred, fmt.Sprintf("CPU %d: its thread gave way to nobody, and with rcu_preempt a tick or an IPI reports for it only where it finds bottom halves on", s.Facts.LoadCPU),
+			s.counterEvidence(c), Evidence{"rule", "rcu_sched_clock_irq() and rcu_exp_handler() ask whether preempt and BH counts are clear (kernel/rcu/tree_plugin.h, tree_exp.h)"})
 	case s.Held:
 		c, _ := s.best(w)
 		s.say(AboutCPU, Inferred, fmt.Sprintf("CPU %d: its thread passed no point at which this kernel (%s) reports a quiescent state or switches", s.Facts.LoadCPU, Model(s.Facts)),

@@ -155,6 +155,7 @@ func TestWhatEndedIt(t *testing.T) {
 		"sleep":      {second: func(c *experiment.Counters) { c.Voluntary += 3 }, want: "sleep: synchronize_net ended at +11.580 s, in a second in which the thread slept 3 times (inferred)"},
 		"switch":     {second: func(c *experiment.Counters) { c.Nonvoluntary++ }, want: "a switch: synchronize_net ended at +11.580 s, in a second in which the thread was switched away from 1 time (inferred)"},
 		"nothing":    {second: func(*experiment.Counters) {}, want: "nothing that the counters know came with it"},
+		"tick":       {second: func(*experiment.Counters) {}, facts: func(f *experiment.Facts) { f.Flavor = rcu.Preempt }, want: "with rcu_preempt a tick or an IPI that finds bottom halves on reports for the CPU; which one did is not seen (inferred)"},
 		"preemption": {second: func(*experiment.Counters) {}, facts: func(f *experiment.Facts) { f.Preempt = rcu.Lazy }, want: "this kernel preempts its own code (inferred)"},
 	} {
 		s, change := mid(tt.second)
