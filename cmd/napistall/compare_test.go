@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/napistall/napistall/internal/backend/sim"
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/explain"
+	"github.com/napistall/napistall/internal/testenv"
 )
 
 // compared is the experiment that the rates of compare's errors are measured on: a kernel that stalls, its patch, and a
@@ -58,9 +60,21 @@ func simulate(t *testing.T, run, reps, seed int) []explain.Side {
 // Two runs of one experiment with different seeds differ in nothing but chance: in at least 95 of 100 such pairs of runs
 // no arm may be said to differ from itself. Against that, patched differs from stock in every run.
 func TestCompareErrors(t *testing.T) {
+	race, err := condition("race")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if race && !testing.Short() { // ten times as slow there
+		testenv.Need(t, testenv.Go)
+		out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "^TestCompareErrors$", ".").CombinedOutput()
+		if t.Logf("%s", out); err != nil {
+			t.Errorf("without the race detector: %v", err)
+		}
+		return
+	}
 	for reps, repetitions := range map[int]int{8: 100, 30: 20} {
 		if testing.Short() {
-			if repetitions = 6; reps == 30 {
+			if repetitions = 2; reps == 30 {
 				continue
 			}
 		}
