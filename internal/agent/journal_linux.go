@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -126,19 +127,24 @@ func Sweep(ctx context.Context) (undone []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	undone, err = sweep(journalDir())
+	undone, err = sweep(journalDir(), dyingTime)
 	return undone, errors.Join(err, lock.Close())
 }
 
-// sweep undoes what agents that are no more have left in dir, and says what that was.
-func sweep(dir string) (undone []string, err error) {
+// dyingTime is how long a process that was killed, and has let go of the machine's lock, may take to let go of its
+// journal: the kernel closes its files one by one, and on a busy machine others run in between.
+const dyingTime = 5 * time.Second
+
+// sweep undoes what agents that are no more have left in dir, and says what that was. One whose process is about to
+// end is waited for, for as long as patience.
+func sweep(dir string, patience time.Duration) (undone []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, journalName+"*"))
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, name := range names {
-		done, err := sweepOne(name)
+		done, err := sweepOne(name, patience)
 		undone = append(undone, done...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("undo what a run before this one has left, by %s/%s*: %w", dir, journalName, err))
@@ -147,9 +153,9 @@ func sweep(dir string) (undone []string, err error) {
 	return undone, errors.Join(errs...)
 }
 
-// sweepOne undoes the journal called name, unless its process lives. One with a line that can't be read stays as it
-// is, for whoever can.
-func sweepOne(name string) (undone []string, err error) {
+// sweepOne undoes the journal called name, unless its process lives for longer than patience. One with a line that can't be
+// read stays as it is, for whoever can.
+func sweepOne(name string, patience time.Duration) (undone []string, err error) {
 	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // its process has ended well
@@ -159,7 +165,7 @@ func sweepOne(name string) (undone []string, err error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer func() { err = errors.Join(err, f.Close()) }()
-	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	err = lockWithin(fd, patience)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, nil // it lives
 	}
@@ -183,6 +189,18 @@ func sweepOne(name string) (undone []string, err error) {
 	}
 	undone, left, err := undo(changes)
 	return undone, errors.Join(err, replace(name, left))
+}
+
+// lockWithin locks fd as soon as nobody else has it locked, or returns EWOULDBLOCK after patience.
+func lockWithin(fd int, patience time.Duration) error {
+	limit := time.Now().Add(patience)
+	for {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || !time.Now().Before(limit) {
+			return err
+		}
+		time.Sleep(portPoll)
+	}
 }
 
 // readChanges reads a journal. A last line that was cut is of a change that was not made.

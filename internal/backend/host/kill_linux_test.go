@@ -222,7 +222,8 @@ func TestKillLeavesNothing(t *testing.T) {
 		if i%2 == 0 {
 			who = "napistall"
 		}
-		if whole := killOne(t, who, time.Duration(random.Int64N(int64(window)))); !whole {
+		killed, said := killOne(t, who, time.Duration(random.Int64N(int64(window))))
+		if killed < 3 {
 			early++
 		}
 		began := time.Now()
@@ -233,7 +234,7 @@ func TestKillLeavesNothing(t *testing.T) {
 			sweepByRun(t)
 		}
 		if left := settle(t, before); left != "" {
-			t.Fatalf("run %d, killed %s: %s", i, who, left)
+			t.Fatalf("run %d, killed %s, of %d processes: %s\nit said: %s", i, who, killed, left, said)
 		}
 		worst = max(worst, time.Since(began))
 	}
@@ -274,9 +275,9 @@ func (s started) output() (string, error) {
 	return s.said.String(), err
 }
 
-// killOne starts a run and kills some of its processes after a while. It says whether the trial's was among
-// what there was.
-func killOne(t *testing.T, who string, after time.Duration) bool {
+// killOne starts a run and kills some of its processes after a while. It returns how many there were, and what the
+// run said.
+func killOne(t *testing.T, who string, after time.Duration) (processes int, said string) {
 	t.Helper()
 	run := start(t)
 	<-time.After(after)
@@ -284,8 +285,8 @@ func killOne(t *testing.T, who string, after time.Duration) bool {
 	for _, pid := range kills()[who](f) {
 		_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 	}
-	_, _ = run.output() // killed, or told that its trial has died
-	return len(f) > 2
+	said, err := run.output() // killed, or told that its trial has died
+	return len(f), fmt.Sprint(said, err)
 }
 
 // sweepByRun runs one trial to its end, as the next user of the machine would.
