@@ -100,7 +100,8 @@ func isSource(kernel string) bool {
 //   - it is fixed when the stock arm stalls in the band, the patched one is in the band with at least
 //     experiment.ProveDeletes deletes of which none took a second and the worst less than experiment.ProveWorst, no
 //     report by the kernel, and the share over a second is lower by Fisher's test at Alpha;
-//   - it is not fixed when the patched arm stalls or has a slower delete;
+//   - it is not fixed when the patched arm stalls or has a slower delete, unless the host was too busy to tell whose
+//     doing that is;
 //   - it is not reproduced when the stock arm was put to the test (see Judge) and did not stall;
 //   - whatever else is open, and said.
 //
@@ -205,6 +206,9 @@ func judgeClaim(s, p ArmSummary) (claim, string) {
 		return broken, words + "."
 	case p.cutWords() != "":
 		return open, words + fmt.Sprintf("; open, for the patched kernel says nothing: %s.", p.cutWords())
+	case stockStalls && p.slowWords() != "" && p.hostTook() > hostShare:
+		return open, words + fmt.Sprintf("; open: no stall any more, but %s, which may be the host's doing: it kept the guest's CPUs waiting for %s of their time.",
+			p.slowWords(), FormatShare(p.hostTook()))
 	case stockStalls && p.slowWords() != "":
 		return broken, words + ": no stall any more, but " + p.slowWords() + "."
 	case !stockStalls && s.Stalled == 0 && s.Band == In && s.tooLittle() == "":
@@ -237,6 +241,19 @@ func (a ArmSummary) slowWords() string {
 		return "a " + a.noun() + " took " + FormatDuration(worst)
 	}
 	return ""
+}
+
+// hostTook is the share of their time that the guests' CPUs waited for the host's.
+func (a ArmSummary) hostTook() float64 {
+	var waited, ran time.Duration
+	for _, t := range a.Trials {
+		waited += t.HostWait
+		ran += time.Duration(max(1, t.Facts.CPUs)) * a.Arm.Duration
+	}
+	if ran <= 0 {
+		return 0
+	}
+	return min(1, waited.Seconds()/ran.Seconds())
 }
 
 // proofWords is "stalls in 3 of 3 trials (over 1 s 3 of 3 deletes, worst 15.2 s of a hold of 15 s, 3 classic and 6 …)".

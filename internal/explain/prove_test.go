@@ -53,6 +53,8 @@ func TestProve(t *testing.T) {
 	badAbove.kmsg = classicStall(9)
 	slipped := above().of(none, false, AboveBand)
 	slipped.second = inBand()
+	busy := changed(func(s *scene) { s.deletes = append(some(70, 100*time.Millisecond), 1100*time.Millisecond) })
+	busy.Trials[0].HostWait = time.Minute
 	oddSoftirq := softirq().of(none, false, InSoftirq)
 	oddSoftirq.kmsg = classicStall(9)
 	for _, c := range []struct {
@@ -71,6 +73,7 @@ func TestProve(t *testing.T) {
 		{"one of two stalls on", []ArmSummary{stockOf(none), changed(func(s *scene) { s.kmsg, s.deletes = stock().kmsg, stock().deletes }), stockOf(voluntary), patchedOf(voluntary)}, NotFixed, "VOLUNTARY: stock stalls"},
 		{"slow still", []ArmSummary{stockOf(none), changed(func(s *scene) { s.deletes = append(some(70, 100*time.Millisecond), 1100*time.Millisecond) })},
 			NotFixed, "no stall any more, but 1 of 71 deletes took over 1 s"},
+		{"slow on a busy host", []ArmSummary{stockOf(none), busy}, Unproved, "took over 1 s, which may be the host's doing: it kept the guest's CPUs waiting for 91 % of their time"},
 		{"the patch makes a stall", []ArmSummary{stockOf(none), patchedOf(none), armOf(fullStock), armOf(fullBroken)}, NotFixed, "the patch makes a stall"},
 		{"the patch makes a stall above the band", []ArmSummary{stockOf(none), patchedOf(none), armOf(above().of(none, false, AboveBand)), armOf(badAbove)}, NotFixed, "and the stock kernel doesn't: the patch makes a stall"},
 		{"a control in the band", []ArmSummary{stockOf(none), patchedOf(none), armOf(slipped)}, ProvedFixed, "none-stock-above was meant to be above the band and was not (in the band)"},
