@@ -7,7 +7,14 @@ import (
 )
 
 // A NotRunDirError says that a path holds something else than a run, or nothing.
-type NotRunDirError struct{ Path, Why string }
+// Where there is nothing, it matches fs.ErrNotExist.
+type NotRunDirError struct {
+	Path, Why string
+	Err       error // the cause, if there is one
+}
+
+// Unwrap returns the cause.
+func (e *NotRunDirError) Unwrap() error { return e.Err }
 
 func (e *NotRunDirError) Error() string {
 	return fmt.Sprintf("%s is not a run directory: %s", e.Path, e.Why)

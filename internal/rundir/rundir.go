@@ -135,7 +135,7 @@ func noPlan(path string, err error) error {
 	info, statErr := os.Stat(path)
 	switch {
 	case errors.Is(statErr, fs.ErrNotExist):
-		return &NotRunDirError{Path: path, Why: "there is nothing of that name"}
+		return &NotRunDirError{Path: path, Why: "there is nothing of that name", Err: statErr}
 	case statErr != nil:
 		return fmt.Errorf("open run directory: %w", statErr)
 	case !info.IsDir():

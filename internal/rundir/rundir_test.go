@@ -368,7 +368,7 @@ func TestOpenSaysWhatIsThere(t *testing.T) {
 	}{
 		{file, "not a run directory: it is a file", is[*NotRunDirError]},
 		{filepath.Join(dir, "empty"), "not a run directory: it has no plan.json", is[*NotRunDirError]},
-		{filepath.Join(dir, "none"), "no such file", func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
+		{filepath.Join(dir, "none"), "not a run directory: there is nothing of that name", func(err error) bool { return is[*NotRunDirError](err) && errors.Is(err, fs.ErrNotExist) }},
 		{filepath.Join(dir, "half"), "half-written run directory: plan.json is missing", is[*BrokenError]},
 		{filepath.Join(dir, "newer"), "is in format 9, this napistall reads up to 1: use napistall 3.1", is[*FormatError]},
 		{filepath.Join(dir, "zero"), "format 0", is[*BrokenError]},
