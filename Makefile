@@ -27,7 +27,7 @@ repro: need-vm build
 # there it sees the shorter tests, as in check.
 test: need-vm need-test build lint
 	NAPISTALL_MUST=$(MUST) $(GO) test -timeout 20m ./internal/check
-	$(GO) test -run 'TestScripts/(check_all|prove_words)' ./cmd/napistall
+	$(GO) test -run 'TestScripts/(check_all|prove_words|prove_stop)' ./cmd/napistall
 	$(GO) test -race -short ./internal/check
 	NAPISTALL_MUST=$(MUST) $(GO) test -race -p 1 -timeout 50m $$($(GO) list ./... | grep -v '/internal/check$$')
 
