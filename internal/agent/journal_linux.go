@@ -127,7 +127,7 @@ func Sweep(ctx context.Context) (undone []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	undone, err = sweep(journalDir(), dyingTime)
+	undone, err = sweep(ctx, journalDir(), dyingTime)
 	return undone, errors.Join(err, lock.Close())
 }
 
@@ -136,15 +136,15 @@ func Sweep(ctx context.Context) (undone []string, err error) {
 const dyingTime = 5 * time.Second
 
 // sweep undoes what agents that are no more have left in dir, and says what that was. One whose process is about to
-// end is waited for, for as long as patience.
-func sweep(dir string, patience time.Duration) (undone []string, err error) {
+// end is waited for, for as long as patience and ctx last.
+func sweep(ctx context.Context, dir string, patience time.Duration) (undone []string, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, journalName+"*"))
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
 	for _, name := range names {
-		done, err := sweepOne(name, patience)
+		done, err := sweepOne(ctx, name, patience)
 		undone = append(undone, done...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("undo what a run before this one has left, by %s/%s*: %w", dir, journalName, err))
@@ -155,7 +155,7 @@ func sweep(dir string, patience time.Duration) (undone []string, err error) {
 
 // sweepOne undoes the journal called name, unless its process lives for longer than patience. One with a line that can't be
 // read stays as it is, for whoever can.
-func sweepOne(name string, patience time.Duration) (undone []string, err error) {
+func sweepOne(ctx context.Context, name string, patience time.Duration) (undone []string, err error) {
 	fd, err := unix.Open(name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // its process has ended well
@@ -165,7 +165,7 @@ func sweepOne(name string, patience time.Duration) (undone []string, err error) 
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer func() { err = errors.Join(err, f.Close()) }()
-	err = lockWithin(fd, patience)
+	err = lockWithin(ctx, fd, patience)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, nil // it lives
 	}
@@ -192,14 +192,18 @@ func sweepOne(name string, patience time.Duration) (undone []string, err error) 
 }
 
 // lockWithin locks fd as soon as nobody else has it locked, or returns EWOULDBLOCK after patience.
-func lockWithin(fd int, patience time.Duration) error {
+func lockWithin(ctx context.Context, fd int, patience time.Duration) error {
 	limit := time.Now().Add(patience)
 	for {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) || !time.Now().Before(limit) {
 			return err
 		}
-		time.Sleep(portPoll)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(portPoll):
+		}
 	}
 }
 

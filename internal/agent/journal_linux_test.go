@@ -55,7 +55,7 @@ func TestJournalUndoes(t *testing.T) {
 	if err := j.set(ownKnob, "two"); err != nil || len(j.changes) != 2 {
 		t.Errorf("setting what is set: %v, %d changes noted; want 2", err, len(j.changes))
 	}
-	if undone, err := sweep(dir, 0); err != nil || len(undone) > 0 || comm(t) != "two" {
+	if undone, err := sweep(t.Context(), dir, 0); err != nil || len(undone) > 0 || comm(t) != "two" {
 		t.Errorf("sweep = %q, %v, now %q; want nothing while the process lives", undone, err, comm(t))
 	}
 	if err := j.undo(); err != nil || comm(t) != old {
@@ -75,7 +75,7 @@ func TestSweepUndoesWhatTheDeadLeft(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	dir, old := t.TempDir(), comm(t)
 	abandon(t, dir)
-	undone, err := sweep(dir, 0)
+	undone, err := sweep(t.Context(), dir, 0)
 	if err != nil || len(undone) != 1 || !strings.Contains(undone[0], ownKnob) || comm(t) != old {
 		t.Errorf("sweep = %q, %v, now %q; want %q again", undone, err, comm(t), old)
 	}
@@ -90,12 +90,12 @@ func TestSweepWaitsForTheDying(t *testing.T) {
 	if err := j.set(ownKnob, "changed"); err != nil {
 		t.Fatal(err)
 	}
-	if undone, err := sweep(dir, 0); err != nil || len(undone) > 0 {
+	if undone, err := sweep(t.Context(), dir, 0); err != nil || len(undone) > 0 {
 		t.Errorf("sweep = %q, %v; want nothing while it lives", undone, err)
 	}
 	dead := time.AfterFunc(50*time.Millisecond, func() { _ = j.file.Close() }) // as the kernel does it
 	defer dead.Stop()
-	if undone, err := sweep(dir, time.Minute); err != nil || len(undone) != 1 || comm(t) != old {
+	if undone, err := sweep(t.Context(), dir, time.Minute); err != nil || len(undone) != 1 || comm(t) != old {
 		t.Errorf("sweep = %q, %v, now %q; want %q again", undone, err, comm(t), old)
 	}
 	empty(t, dir)
@@ -109,7 +109,7 @@ func TestSweepLeavesForeignChanges(t *testing.T) {
 	if _, err := machine.Write(ownKnob, "theirs"); err != nil {
 		t.Fatal(err)
 	}
-	undone, err := sweep(dir, 0)
+	undone, err := sweep(t.Context(), dir, 0)
 	if err != nil || len(undone) > 0 || comm(t) != "theirs" {
 		t.Errorf("sweep = %q, %v, now %q", undone, err, comm(t))
 	}
@@ -144,7 +144,7 @@ func TestSweepTrustsOnlyRootsFiles(t *testing.T) {
 		if err := spoil(path); err != nil {
 			t.Fatal(err)
 		}
-		if undone, err := sweep(dir, 0); err == nil || len(undone) > 0 || comm(t) != old {
+		if undone, err := sweep(t.Context(), dir, 0); err == nil || len(undone) > 0 || comm(t) != old {
 			t.Errorf("%s: sweep = %q, %v, now %q; want an error", name, undone, err, comm(t))
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) == 0 {
@@ -158,7 +158,7 @@ func TestSweepTrustsOnlyRootsFiles(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sweep(dir, 0); err == nil {
+	if _, err := sweep(t.Context(), dir, 0); err == nil {
 		t.Error("a symbolic link was followed")
 	}
 }
@@ -195,7 +195,7 @@ func TestJournalKeepsWhatItCouldNotUndo(t *testing.T) {
 			if err := j.file.Close(); err != nil {
 				return err
 			}
-			_, err := sweep(j.dir, 0)
+			_, err := sweep(t.Context(), j.dir, 0)
 			return err
 		},
 	} {
@@ -218,14 +218,14 @@ func TestJournalKeepsWhatItCouldNotUndo(t *testing.T) {
 			if err != nil || strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), bad.Path) {
 				t.Errorf("%s: the journal is %q, %v; want the knob alone", who, b, err)
 			}
-			if undone, err := sweep(dir, 0); err == nil || len(undone) > 0 || !strings.Contains(err.Error(), bad.Path) {
+			if undone, err := sweep(t.Context(), dir, 0); err == nil || len(undone) > 0 || !strings.Contains(err.Error(), bad.Path) {
 				t.Errorf("%s: sweep = %q, %v; want the knob named once more", who, undone, err)
 			}
 		}
 		if _, err := machine.Write(bad.Path, "3"); err != nil { // somebody has put it right
 			t.Fatal(err)
 		}
-		if undone, err := sweep(dir, 0); err != nil || len(undone) > 0 {
+		if undone, err := sweep(t.Context(), dir, 0); err != nil || len(undone) > 0 {
 			t.Errorf("%s: sweep = %q, %v; want silence", who, undone, err)
 		}
 		empty(t, dir)
@@ -267,7 +267,7 @@ func TestSweepOfACutJournal(t *testing.T) {
 	if _, err := fmt.Fprint(f, `{"knob":{"Pa`); err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
-	if _, err := sweep(dir, 0); err != nil || comm(t) != old {
+	if _, err := sweep(t.Context(), dir, 0); err != nil || comm(t) != old {
 		t.Errorf("sweep: %v, now %q; want %q", err, comm(t), old)
 	}
 }

@@ -103,7 +103,7 @@ func (s *server) prepare(ctx context.Context) (wire.Greeting, error) {
 	if s.lock, err = lockMachine(ctx); err != nil {
 		return g, err
 	}
-	g.Undone, err = sweep(journalDir(), dyingTime)
+	g.Undone, err = sweep(ctx, journalDir(), dyingTime)
 	return g, err
 }
 
@@ -171,7 +171,7 @@ func (s *server) trial(ctx context.Context, r wire.Request) error {
 	}()
 	end := w.watch(ctx, s.gone, relayed, r.Trial.Arm.Duration+setupTime+leaveTime)
 	died := w.wait()
-	_, err = sweep(journalDir(), 0) // its process has been waited for
+	_, err = sweep(ctx, journalDir(), 0) // its process has been waited for
 	if end.err != nil {
 		return errors.Join(end.err, err)
 	}

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,10 @@ func TestDrift(t *testing.T) {
 	contains(t, warned(over...), "lazy@1 drifts over the run: the deletes of its later trials are longer")
 	within := deletesOf("lazy", 2, append(some(20, 100*time.Millisecond), some(20, 200*time.Millisecond)...)...)
 	contains(t, warned(within...), "lazy@1 drifts within a trial: in 2 of 2 the deletes of the second half are longer")
+	slices.Reverse(within[1].deletes)
+	both := warned(within...)
+	contains(t, both, "lazy@1 drifts within a trial: in 1 of 2 the deletes of the second half are longer (000-lazy-1)")
+	contains(t, both, "lazy@1 drifts within a trial: in 1 of 2 the deletes of the second half are shorter (001-lazy-2)")
 	silent(t, warned(deletesOf("lazy", 2, append(tenth(), append(tenth(), tenth()...)...)...)...))
 }
 

@@ -127,21 +127,27 @@ func drift(s Side) []string {
 				longerOrShorter(-t.Sign), FormatP(t.P)))
 		}
 	}
-	var within []string
-	sign := 0
+	return append(w, driftWithin(s, trials)...)
+}
+
+// driftWithin says in which trials the lengths of the second half differ from those of the first, each direction by itself.
+func driftWithin(s Side, trials []TrialSummary) (w []string) {
+	by := map[int][]string{} // trials, by whether they get longer (1) or shorter (-1)
 	for _, t := range trials {
 		v := valuesOf(t.Main().Hold, 0)
 		if len(v) < driftSamples {
 			continue
 		}
 		half := len(v) / 2
-		if t2 := rank(v[:half], v[half:]); t2.HasP && t2.P*float64(len(trials)) < driftAlpha && t2.Sign != 0 {
-			within, sign = append(within, t.ID), -t2.Sign
+		if r := rank(v[:half], v[half:]); r.HasP && r.P*float64(len(trials)) < driftAlpha {
+			by[-r.Sign] = append(by[-r.Sign], t.ID)
 		}
 	}
-	if len(within) > 0 {
-		w = append(w, fmt.Sprintf("%s drifts within a trial: in %s of %d the %ss of the second half are %s (%s).", s.Label, fmt.Sprint(len(within)), len(trials),
-			s.Arm.noun(), longerOrShorter(sign), within[0]))
+	for _, sign := range []int{1, -1} {
+		if ids := by[sign]; len(ids) > 0 {
+			w = append(w, fmt.Sprintf("%s drifts within a trial: in %d of %d the %ss of the second half are %s (%s).",
+				s.Label, len(ids), len(trials), s.Arm.noun(), longerOrShorter(sign), ids[0]))
+		}
 	}
 	return w
 }

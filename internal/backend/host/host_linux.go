@@ -265,10 +265,10 @@ func (a *agentProcess) stop() error {
 	close(a.left)
 	select {
 	case <-a.done:
-		if !killed(a.err) {
+		if !brokeOff(a.err) {
 			return nil // what it could not undo, it has said
 		}
-		// It was killed, and its other process may have been. Whatever ends us must not end this.
+		// It was killed or crashed, and its other process may have been killed. Whatever ends us must not end this.
 		_, err := agent.Sweep(context.Background())
 		return err
 	case <-time.After(stopTime):
@@ -278,12 +278,16 @@ func (a *agentProcess) stop() error {
 	return &backend.MachineError{Op: "stop the agent", Err: fmt.Errorf("it was not done after %v", stopTime), Last: a.said.Lines(shownLines)}
 }
 
-// killed reports whether err is of a process that a signal ended.
-func killed(err error) bool {
+// brokeOff reports whether err is of a process that ended before its time: by a signal, or with the status of a Go
+// program that panicked.
+func brokeOff(err error) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return false
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled()
+	return ok && (status.Signaled() || status.ExitStatus() == panicked)
 }
+
+// panicked is the status with which Go's runtime ends a program that panics or can't go on.
+const panicked = 2
