@@ -17,7 +17,7 @@ CROSS    := linux/amd64 linux/arm64 linux/arm/7 linux/mips/softfloat linux/mipsl
 # A program built with the race detector sleeps for a second when it ends; the scripts start many.
 export GORACE = atexit_sleep_ms=0
 
-.PHONY: repro test test-long check bench bench-peers build agents cross man clean need-vm need-test fuzz
+.PHONY: repro test test-long check bench bench-peers screenshots build agents cross man clean need-vm need-test fuzz
 
 repro: need-vm build
 	bin/napistall run mainline $(RUN)
@@ -50,6 +50,10 @@ bench:
 bench-peers: need-test
 	@scripts/bench-peers
 	@scripts/bench-peers-check
+
+# The README's picture, of a run that it makes.
+screenshots: need-vm need-test
+	scripts/screenshots
 
 # Each fuzz target for a minute.
 fuzz:

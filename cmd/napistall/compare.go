@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -56,7 +57,7 @@ named as stock@2, the 2 being its run's place on the command line; the number ma
 				_, err := io.WriteString(cmd.OutOrStdout(), report.CompareSchema())
 				return err
 			}
-			return c.run(cmd.OutOrStdout(), args)
+			return c.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -70,7 +71,7 @@ named as stock@2, the 2 being its run's place on the command line; the number ma
 	return cmd
 }
 
-func (c compareCommand) run(w io.Writer, paths []string) error {
+func (c compareCommand) run(ctx context.Context, w io.Writer, paths []string) error {
 	write := map[string]func(report.Comparison) error{
 		"text": func(r report.Comparison) error { return report.CompareText(w, r, textWidth(os.Stdout)) },
 		"json": func(r report.Comparison) error { return report.CompareJSON(w, r) },
@@ -102,7 +103,9 @@ func (c compareCommand) run(w io.Writer, paths []string) error {
 		return err
 	}
 	r.Unmatched = unmatched
-	r.Comparisons = explain.CompareRuns(sides, pairs)
+	if r.Comparisons, err = explain.CompareRuns(ctx, sides, pairs); err != nil {
+		return err
+	}
 	r.Kept = explain.CheckThresholds(thresholds, sides)
 	if err := write(r); err != nil {
 		return err

@@ -83,7 +83,7 @@ func TestCompareErrors(t *testing.T) {
 			for r := range repetitions {
 				a, b := simulate(t, 1, reps, 2*r+1), simulate(t, 2, reps, 2*r+2)
 				sides := append(a, b...)
-				c := explain.CompareRuns(sides, [][2]int{{0, 3}, {1, 4}, {2, 5}})
+				c := compareAll(t, sides, [][2]int{{0, 3}, {1, 4}, {2, 5}})
 				alarmed := false
 				for _, p := range c.Pairs {
 					switch p.Outcome {
@@ -96,7 +96,7 @@ func TestCompareErrors(t *testing.T) {
 				if alarmed {
 					alarms++
 				}
-				if c := explain.CompareRuns(a, [][2]int{{1, 0}}); c.Pairs[0].Outcome != explain.Differs || c.Arms[1].N < 30 {
+				if c := compareAll(t, a, [][2]int{{1, 0}}); c.Pairs[0].Outcome != explain.Differs || c.Arms[1].N < 30 {
 					missed++
 				}
 				quiet := len(c.Warnings[0])+len(c.Warnings[1])+len(c.Warnings[2]) == 0
@@ -133,4 +133,13 @@ func TestCompareNamesAreHarmless(t *testing.T) {
 			t.Errorf("pairsOf with %v: %q", matches, err)
 		}
 	}
+}
+
+func compareAll(t *testing.T, sides []explain.Side, pairs [][2]int) explain.Comparisons {
+	t.Helper()
+	c, err := explain.CompareRuns(t.Context(), sides, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

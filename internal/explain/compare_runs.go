@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"time"
 
 	"github.com/napistall/napistall/internal/experiment"
@@ -171,8 +172,9 @@ type Comparisons struct {
 
 // CompareRuns sums up sides and holds pairs of them, by their index, against each other. What decides is a rank test on
 // the median of each trial, and one on the longest: the operations of a trial are not independent, trials are. Two
-// arms differ where either gives a p below Alpha once all tests made are corrected for their number.
-func CompareRuns(sides []Side, pairs [][2]int) Comparisons {
+// arms differ where either gives a p below Alpha once all tests made are corrected for their number. A pair takes some
+// tenths of a second; between two of them it looks whether ctx is done, and then returns its error.
+func CompareRuns(ctx context.Context, sides []Side, pairs [][2]int) (Comparisons, error) {
 	c := Comparisons{}
 	for _, s := range sides {
 		f := figures(s)
@@ -180,13 +182,16 @@ func CompareRuns(sides []Side, pairs [][2]int) Comparisons {
 		c.Warnings = append(c.Warnings, warnings(s, f))
 	}
 	for _, p := range pairs {
+		if err := ctx.Err(); err != nil {
+			return Comparisons{}, err
+		}
 		c.Pairs = append(c.Pairs, newPair(sides[p[0]], sides[p[1]], c.Arms[p[0]], c.Arms[p[1]]))
 	}
 	c.correct()
 	for i, p := range pairs {
 		c.Pairs[i].conclude(c.Arms[p[0]], c.Arms[p[1]], sides[p[0]].Arm, max(1, c.Tests))
 	}
-	return c
+	return c, nil
 }
 
 func newPair(a, b Side, fa, fb Figures) Pair {

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -47,7 +49,25 @@ func noon() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC) }
 // tenth is eight lengths of about 0.1 s.
 func tenth() []time.Duration { return some(8, 100*time.Millisecond) }
 
-func compared(sides ...Side) Pair { return CompareRuns(sides, [][2]int{{0, 1}}).Pairs[0] }
+func compared(sides ...Side) Pair { return compareAll(sides, [][2]int{{0, 1}}).Pairs[0] }
+
+// compareAll is CompareRuns with nothing that ends it.
+func compareAll(sides []Side, pairs [][2]int) Comparisons {
+	c, err := CompareRuns(context.Background(), sides, pairs)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func TestCompareRunsEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := sideOf(1, noon(), deletesOf("a", 5, tenth()...)...)
+	if c, err := CompareRuns(ctx, []Side{a, a}, [][2]int{{0, 1}}); !errors.Is(err, context.Canceled) || len(c.Pairs) > 0 {
+		t.Errorf("CompareRuns = %d pairs, %v; want none, context.Canceled", len(c.Pairs), err)
+	}
+}
 
 func TestCompareRunsDiffers(t *testing.T) {
 	slow := sideOf(1, noon(), deletesOf("stock", 6, 30*time.Second)...)
@@ -82,10 +102,10 @@ func TestCompareRunsCorrects(t *testing.T) {
 		t.Errorf("4 against 4 = %v (%v corrected): want no difference by 2 tests at 2/70", p.Outcome, p.P)
 	}
 	sides := []Side{a, b, sideOf(1, noon(), deletesOf("c", 5, 100*time.Millisecond)...), sideOf(1, noon(), deletesOf("d", 5, 300*time.Millisecond)...)}
-	if p := CompareRuns(sides, [][2]int{{2, 3}}).Pairs[0]; p.Outcome != Differs {
+	if p := compareAll(sides, [][2]int{{2, 3}}).Pairs[0]; p.Outcome != Differs {
 		t.Errorf("5 against 5 alone = %v, p %v; want that they differ", p.Outcome, p.P)
 	}
-	c := CompareRuns(sides, [][2]int{{2, 3}, {0, 1}, {0, 2}, {1, 2}})
+	c := compareAll(sides, [][2]int{{2, 3}, {0, 1}, {0, 2}, {1, 2}})
 	if c.Tests != 8 || c.Pairs[0].Outcome != NoDifference {
 		t.Errorf("among 4 pairs = %v, p %v of %d tests; want none", c.Pairs[0].Outcome, c.Pairs[0].P, c.Tests)
 	}
@@ -99,16 +119,16 @@ func TestCompareRunsTooFew(t *testing.T) {
 		t.Errorf("1 trial each = %+v; want it undecided", p)
 	}
 	contains(t, []string{p.Sentence}, "1 and 1 trials are too few to tell whether stock@1 and patched@2 differ: the least with which a test could find anything is 5 of each")
-	contains(t, CompareRuns([]Side{one, other}, nil).Warnings[0], "too few for an interval of the median: 1 delete, 6 would do")
+	contains(t, compareAll([]Side{one, other}, nil).Warnings[0], "too few for an interval of the median: 1 delete, 6 would do")
 	none := sideOf(1, noon(), deletesOf("none", 3)...)
 	p = compared(none, other)
 	contains(t, []string{p.Sentence}, "Nothing to compare: 0 deletes of none@1 and 8 deletes of patched@2")
-	contains(t, CompareRuns([]Side{none}, nil).Warnings[0], "has no delete in the hold")
+	contains(t, compareAll([]Side{none}, nil).Warnings[0], "has no delete in the hold")
 	empty := Side{Label: "gone", Run: 1, Arm: Summarize(arm("gone"), nil)}
 	if p := compared(empty, other); p.Outcome != NotDecided {
 		t.Errorf("without a trial: %+v", p)
 	}
-	contains(t, CompareRuns([]Side{empty}, nil).Warnings[0], "gone has no trial")
+	contains(t, compareAll([]Side{empty}, nil).Warnings[0], "gone has no trial")
 	barrier := sideOf(2, noon(), deletesOf("stock", 5, tenth()...)...)
 	barrier.Arm.Arm.Probe.Op = experiment.RCUBarrier
 	contains(t, []string{compared(one, barrier).Sentence}, "timed different operations")

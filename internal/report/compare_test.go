@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -43,7 +44,10 @@ func comparison(thresholds []string, list ...Run) Comparison {
 			}
 		}
 	}
-	c.Comparisons = explain.CompareRuns(sides, pairs)
+	var err error
+	if c.Comparisons, err = explain.CompareRuns(context.Background(), sides, pairs); err != nil {
+		panic(err)
+	}
 	var parsed []explain.Threshold
 	for _, text := range thresholds {
 		t, err := explain.ParseThreshold(text, labels)

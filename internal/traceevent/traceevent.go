@@ -13,7 +13,6 @@ import (
 // nothing is written after it; Finish returns it. It is not for concurrent use.
 type Writer struct {
 	w      *bufio.Writer
-	n      int // events that are no names
 	opened bool
 	first  bool // the next thing written is the first of the array
 	err    error
@@ -49,7 +48,6 @@ func (t *Writer) Thread(at Track, name string) {
 
 // Slice is something that lasted from from to to.
 func (t *Writer) Slice(at Track, name string, from, to int64, args Args) {
-	t.n++
 	t.put(`{"name":%s,"ph":"X","pid":%d,"tid":%d,"ts":%s,"dur":%s,"args":%s}`, t.json(name), at.PID, at.TID, micros(from), micros(max(0, to-from)), t.json(args))
 }
 
@@ -64,18 +62,13 @@ func (t *Writer) Across(at Track, name string, when int64, args Args) {
 }
 
 func (t *Writer) instant(scope rune, at Track, name string, when int64, args Args) {
-	t.n++
 	t.put(`{"name":%s,"ph":"i","s":"%c","pid":%d,"tid":%d,"ts":%s,"args":%s}`, t.json(name), scope, at.PID, at.TID, micros(when), t.json(args))
 }
 
 // Counter is a value that holds from when on.
 func (t *Writer) Counter(pid int, name string, when int64, value float64) {
-	t.n++
 	t.put(`{"name":%s,"ph":"C","pid":%d,"ts":%s,"args":{"value":%s}}`, t.json(name), pid, micros(when), t.json(value))
 }
-
-// Events is how many events were written, names left out.
-func (t *Writer) Events() int { return t.n }
 
 // Err is what writing failed of, if it did.
 func (t *Writer) Err() error { return t.err }
