@@ -140,14 +140,15 @@ func storyTimeline(s explain.Story, width int) []string {
 	return append(lines, wrap(legend, width, "")...)
 }
 
+// spanLabel names x's wait, which is whatever a record calls it.
 func spanLabel(x explain.Span) string {
 	if x.Call > 0 {
-		return fmt.Sprintf("%s %d/%d", x.Wait, x.Call, x.Of)
+		return fmt.Sprintf("%s %d/%d", clean(string(x.Wait)), x.Call, x.Of)
 	}
 	if x.Wait == rcu.OtherWait {
 		return "no known wait"
 	}
-	return string(x.Wait)
+	return clean(string(x.Wait))
 }
 
 // spanLabels are the rows of spans, each where its first span is.

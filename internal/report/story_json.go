@@ -56,9 +56,11 @@ type jsonTick struct {
 
 // StoryJSON writes s as one JSON document, which docs/explain.md describes.
 func StoryJSON(w io.Writer, s explain.Story) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(storyDocument(s)); err != nil {
+	text, err := json.MarshalIndent(storyDocument(s), "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode story: %w", err)
+	}
+	if _, err := w.Write(append(printable(text), '\n')); err != nil {
 		return fmt.Errorf("write story: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,6 +70,7 @@ func hostileStory(trial *experiment.Trial, records []experiment.Record) {
 			r.Kmsg.Text = strings.Replace(r.Kmsg.Text, "root", storyText, 1)
 		case r.Sample != nil && len(r.Sample.Runs) > 0:
 			r.Sample.Runs[0].Site = storyText
+			r.Sample.Runs[0].Wait = rcu.Wait(storyText)
 			r.Sample.Stack = []string{storyText}
 		}
 	}
@@ -134,6 +136,9 @@ func TestStoryIsHarmless(t *testing.T) {
 	}
 	if got := page.String(); strings.Count(got, "<script") != 2 || strings.Count(got, "</script") != 2 || strings.Contains(got, "alert(1)</") || strings.Contains(got, "\x1b") {
 		t.Errorf("page: %d scripts", strings.Count(got, "<script"))
+	}
+	if i := bytes.IndexFunc(doc.Bytes(), func(c rune) bool { return c != '\n' && !unicode.IsPrint(c) }); i >= 0 {
+		t.Errorf("the document has %q", doc.Bytes()[i:min(i+8, doc.Len())])
 	}
 	if !json.Valid(doc.Bytes()) || !json.Valid(trace.Bytes()) {
 		t.Errorf("not JSON:\n%s\n%s", &doc, &trace)
