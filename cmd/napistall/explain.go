@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +49,8 @@ tells of its slowest; ARM/TRIAL/SAMPLE an operation of it, counted from 1 by whe
 }
 
 func (c explainCommand) run(w io.Writer, args []string) error {
-	if c.trace != "" && c.trace == c.html {
-		return usagef("--trace and --html name the same file %s", c.html)
+	if err := c.checkFiles(); err != nil {
+		return err
 	}
 	dir, err := rundir.Open(args[0])
 	if err != nil {
@@ -73,6 +73,28 @@ func (c explainCommand) run(w io.Writer, args []string) error {
 	)
 }
 
+// checkFiles refuses what --trace and --html can't both, or not at all, be written to.
+func (c explainCommand) checkFiles() error {
+	seen := map[string]bool{}
+	for _, f := range []struct{ flag, path string }{{"--trace", c.trace}, {"--html", c.html}} {
+		if f.path == "" {
+			continue
+		}
+		if st, err := os.Stat(f.path); err == nil && st.IsDir() {
+			return usagef("%s %s: that is a directory, want a file", f.flag, f.path)
+		}
+		whole, err := filepath.Abs(f.path)
+		if err != nil {
+			return err
+		}
+		if seen[whole] {
+			return usagef("--trace and --html name the same file %s", f.path)
+		}
+		seen[whole] = true
+	}
+	return nil
+}
+
 func (c explainCommand) print(w io.Writer, s explain.Story) error {
 	if c.json {
 		return report.StoryJSON(w, s)
@@ -80,16 +102,12 @@ func (c explainCommand) print(w io.Writer, s explain.Story) error {
 	return report.StoryText(w, s, textWidth(os.Stdout))
 }
 
-// writeStory writes s to the file path, whole or not at all; an empty path is no file.
+// writeStory writes s to the file path, whole or not at all, as writeOutput does; an empty path is no file.
 func writeStory(path string, s explain.Story, write func(io.Writer, explain.Story) error) error {
 	if path == "" {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := write(&b, s); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
+	return writeOutput(path, nil, func(w io.Writer) error { return write(w, s) })
 }
 
 // slowestStory tells of the operation of dir that took longest.
