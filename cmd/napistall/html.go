@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/napistall/napistall/internal/explain"
@@ -29,6 +30,9 @@ func loadExtras(dir *rundir.Dir, run report.Run) (report.Extras, error) {
 			if err != nil {
 				return x, err
 			}
+			if extra.Command, err = dir.Command(t.ID); err != nil { // every other format does without it
+				x.Problems = append(x.Problems, fmt.Sprintf("command file: %v", err))
+			}
 			x.Trials = append(x.Trials, extra)
 		}
 	}
@@ -40,8 +44,5 @@ func loadExtra(dir *rundir.Dir, t explain.TrialSummary) (report.TrialExtra, erro
 	if err := addRecords(dir, t.ID, watch); err != nil {
 		return report.TrialExtra{}, err
 	}
-	extra := watch.Extra(t)
-	var err error
-	extra.Command, err = dir.Command(t.ID)
-	return extra, err
+	return watch.Extra(t), nil
 }

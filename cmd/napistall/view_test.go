@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,6 +150,29 @@ func TestViewRefusesStrangers(t *testing.T) {
 	for _, path := range []string{"/", "/state"} {
 		if w := answer(gone, "GET", "localhost", path); w.Code != 500 || !strings.Contains(w.Body.String(), "gone") {
 			t.Errorf("%s of a run that is gone: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestPageDoesWithoutACommand: of a trial whose command can't be read, the rest is shown, and what is missing is said.
+func TestPageDoesWithoutACommand(t *testing.T) {
+	made := newTestRun(t)
+	runTrial(t, made, 0)
+	dir, err := rundir.Open(made.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := dir.Plan().Trials[0].ID()
+	if err := os.Remove(filepath.Join(dir.Path(), "trials", id, "command")); err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := writeHTML(&page, dir, loadRun(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"left out: command file: trial " + id + ": open ", "6.1&lt;i&gt;"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }
