@@ -156,14 +156,16 @@ func (r Run) reports() int {
 	return n
 }
 
-// kernelWords are the first report of each kind of each trial that has one.
+// kernelWords are the first report of each kind of each trial that has one, to about 10*maxSlow lines, and how many more there are.
 func (r Run) kernelWords() []string {
 	var lines []string
+	more := 0
 	for _, a := range r.Arms {
 		for _, t := range a.Trials {
 			seen := map[klog.Kind]bool{}
 			for _, e := range t.Events {
 				if seen[e.Kind] || len(lines) > 10*maxSlow {
+					more++
 					continue
 				}
 				if len(seen) == 0 {
@@ -175,6 +177,9 @@ func (r Run) kernelWords() []string {
 				}
 			}
 		}
+	}
+	if more > 0 {
+		lines = append(lines, "and "+plural(more, "more report"))
 	}
 	return lines
 }

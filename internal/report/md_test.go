@@ -12,6 +12,8 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 	renderer "github.com/yuin/goldmark/renderer/html"
+
+	"github.com/napistall/napistall/klog"
 )
 
 // rendered returns text as a reader of GitHub's Markdown gets it.
@@ -71,6 +73,28 @@ func TestMDTableSaysTheSame(t *testing.T) {
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
+
+// TestMDCountsReportsLeftOut: of a kind but the first of a trial, and all after the lines are full.
+func TestMDCountsReportsLeftOut(t *testing.T) {
+	report := func(kind klog.Kind, lines int) klog.Event {
+		return klog.Event{Kind: kind, Lines: slices.Repeat([]string{"x"}, lines)}
+	}
+	for _, c := range []struct {
+		name   string
+		events []klog.Event
+		want   string // the last line
+	}{
+		{"all shown", []klog.Event{report(klog.Classic, 1), report(klog.Expedited, 1)}, "  x"},
+		{"one of a kind", []klog.Event{report(klog.Classic, 1), report(klog.Classic, 1)}, "and 1 more report"},
+		{"too long", []klog.Event{report(klog.Classic, 300), report(klog.Expedited, 1), report(klog.TasksRCU, 1)}, "and 2 more reports"},
+	} {
+		r := run("x", "", lazy())
+		r.Arms[0].Trials[0].Events = c.events
+		if lines := r.kernelWords(); lines[len(lines)-1] != c.want {
+			t.Errorf("%s: it ends with %q; want %q", c.name, lines[len(lines)-1], c.want)
 		}
 	}
 }
