@@ -71,9 +71,9 @@ type kcidbNumber struct {
 }
 
 // KCIDB writes r as a report for KernelCI's database under the submitter's origin, of lower-case letters, digits
-// and _. A trial is a test: FAIL where it shows a stall, PASS where it shows none in the band or in a
-// control, DONE where the load was not in the band, MISS where our machinery broke, SKIP for an arm
-// that could not run. Its identity is made from what it measured: the same trial, sent twice, is one.
+// and _. A trial is a test: FAIL where it shows a stall or ended in a panic, ERROR where it ended before its time in any
+// other way, PASS where it shows no stall in the band or in a control, DONE where the load was not in the band, MISS
+// where our machinery broke, SKIP for an arm that could not run. Its identity is made from what it measured: the same trial, sent twice, is one.
 func KCIDB(w io.Writer, r Run, origin string) error {
 	k := kcidbMaker{run: r, origin: origin, doc: kcidbDocument{Version: kcidbVersion{KCIDBMajor, KCIDBMinor},
 		Checkouts: []kcidbCheckout{}, Builds: []kcidbBuild{}, Tests: []kcidbTest{}}, made: map[string]bool{}}
