@@ -2,16 +2,25 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/rcu"
 )
 
-// heatSteps is how many shades a heat map has, from the shortest worst to the longest.
-const heatSteps = 7
+// A heatBound is the longest length that a shade is for.
+type heatBound struct {
+	most  time.Duration
+	words string
+}
+
+// heatBounds are the shades of a heat map, two to a decade, but for the last, which is for whatever is longer.
+func heatBounds() []heatBound {
+	return []heatBound{{30 * time.Millisecond, "30 ms"}, {100 * time.Millisecond, "0.1 s"}, {300 * time.Millisecond, "0.3 s"},
+		{time.Second, "1 s"}, {3 * time.Second, "3 s"}, {10 * time.Second, "10 s"}}
+}
 
 // A heatCell is what one kind of arm came to under one preemption model.
 type heatCell struct {
@@ -70,7 +79,7 @@ func newHeatMap(r Run) *heatMap {
 		}
 		h.Rows = append(h.Rows, hr)
 	}
-	for i := range heatSteps {
+	for i := range len(heatBounds()) + 1 {
 		h.Scale = append(h.Scale, heatCell{Shade: fmt.Sprintf("h%d", i), Worst: heatWords(i)})
 	}
 	return h
@@ -94,37 +103,44 @@ func modelRank(m string) int {
 	return slices.Index([]rcu.Preemption{rcu.None, rcu.Voluntary, rcu.Full, rcu.Lazy, rcu.RT}, rcu.Preemption(strings.ToLower(m)))
 }
 
-// newHeatCell sums up arms, mostly one; of several it is the one with the longest operation that counts.
+// newHeatCell sums up arms, mostly one; of several it is the one with the longest operation that counts, and the strongest
+// evidence of a stall in any.
 func newHeatCell(arms []explain.ArmSummary) heatCell {
 	if len(arms) == 0 {
 		return heatCell{}
 	}
 	var names []string
+	var all explain.ArmSummary
 	worst := arms[0]
 	for _, a := range arms {
 		names = append(names, clean(a.Arm.Name))
+		all.Trials = append(all.Trials, a.Trials...)
 		if a.Hold.Summary.Worst > worst.Hold.Summary.Worst {
 			worst = a
 		}
 	}
-	c := heatCell{Arms: strings.Join(names, ", "), Worst: worstCell(worst.Hold), Over: overCell(worst), Stall: string(worst.StallEvidence()),
+	c := heatCell{Arms: strings.Join(names, ", "), Worst: worstCell(worst.Hold), Over: overCell(worst), Stall: string(all.StallEvidence()),
 		Band: bandCell(worst.Band), Shade: "none"}
 	if d, _, ok := worst.Hold.Worst(); ok {
-		c.Shade = fmt.Sprintf("h%d", heatStep(d.Seconds()))
+		c.Shade = fmt.Sprintf("h%d", heatStep(d))
 		c.Over += fmt.Sprintf(" of %d", len(worst.Hold.Values))
 	}
 	return c
 }
 
-// heatStep is the shade of a length: two to a decade, from 30 ms on.
-func heatStep(seconds float64) int {
-	return min(heatSteps-1, max(0, int(math.Ceil(2*math.Log10(seconds/0.03)))))
+// heatStep is the shade of d.
+func heatStep(d time.Duration) int {
+	bounds := heatBounds()
+	if i := slices.IndexFunc(bounds, func(b heatBound) bool { return d <= b.most }); i >= 0 {
+		return i
+	}
+	return len(bounds)
 }
 
 func heatWords(i int) string {
-	bounds := []string{"30 ms", "0.1 s", "0.3 s", "1 s", "3 s", "10 s"}
-	if i == heatSteps-1 {
-		return "over " + bounds[i-1]
+	bounds := heatBounds()
+	if i == len(bounds) {
+		return "over " + bounds[i-1].words
 	}
-	return "to " + bounds[i]
+	return "to " + bounds[i].words
 }

@@ -283,6 +283,41 @@ func TestHeatMap(t *testing.T) {
 	}
 }
 
+// TestHeatSteps: a length has the shade that the legend says, to the nanosecond.
+func TestHeatSteps(t *testing.T) {
+	for i, b := range heatBounds() {
+		if got := heatStep(b.most); got != i {
+			t.Errorf("heatStep(%v) = %d; want %d", b.most, got, i)
+		}
+		if got := heatStep(b.most + 1); got != i+1 {
+			t.Errorf("heatStep(%v) = %d; want %d", b.most+1, got, i+1)
+		}
+		if want := "to " + b.words; heatWords(i) != want {
+			t.Errorf("heatWords(%d) = %q; want %q", i, heatWords(i), want)
+		}
+		if d, err := time.ParseDuration(strings.ReplaceAll(b.words, " ", "")); err != nil || d != b.most {
+			t.Errorf("%q is said of %v", b.words, b.most)
+		}
+	}
+	if got := heatStep(time.Hour); got != len(heatBounds()) || heatWords(got) != "over 10 s" {
+		t.Errorf("an hour has the shade %d, %q", got, heatWords(got))
+	}
+}
+
+// TestHeatCellKeepsEveryStall: of two arms, the one with the longest operation does not hide the other's stall.
+func TestHeatCellKeepsEveryStall(t *testing.T) {
+	slow, reported := softirq(), stock()
+	slow.deletes, reported.deletes = []time.Duration{4 * time.Second}, some(3, time.Second)
+	r := run("two", "", slow, reported)
+	if quiet := newHeatCell(r.Arms[:1]); quiet.Stall != "" {
+		t.Fatalf("the slow arm alone has %q", quiet.Stall)
+	}
+	c := newHeatCell(r.Arms)
+	if c.Stall != string(explain.StallReport) || c.Worst != "4 s" || c.Over != "1 of 1" {
+		t.Errorf("cell of both: %+v", c)
+	}
+}
+
 // Nothing that a kernel, a file or an arm says comes through as markup or as a control character.
 func TestPageIsHarmless(t *testing.T) {
 	for name, r := range runs() {
@@ -346,6 +381,10 @@ func TestPagePolicyNamesItsScripts(t *testing.T) {
 	live := written(t, func(w io.Writer, r Run) error { return HTML(w, r, Extras{Live: "1 of <2>", State: "x"}) }, r)
 	if !strings.Contains(live, "1 of &lt;2&gt;") || !strings.Contains(live, "connect-src &#39;self&#39;") {
 		t.Error("a live page does not say how far it is, or may not ask")
+	}
+	const none = "loads nothing and sends nothing"
+	if strings.Contains(live, none) || !strings.Contains(live, "asks the napistall view that served it") || !strings.Contains(text, none) {
+		t.Error("a page does not say whether it asks for more")
 	}
 }
 

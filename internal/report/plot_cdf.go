@@ -25,7 +25,7 @@ const (
 	cdfTop     = 14
 	cdfBottom  = 228
 	armStyles  = 8  // lines that the style sheet tells apart
-	maxCutTick = 60 // of cut values on one line
+	maxCutTick = 60 // of cut values on one line; the page and docs/html.md name it
 )
 
 // A cdf is the figure of all distribution functions.
@@ -33,6 +33,7 @@ type cdf struct {
 	Plot   template.HTML
 	Legend []legendItem
 	Cut    bool     // some value was cut
+	NoTick int      // values that were cut and have no tick
 	Empty  []string // arms without a value
 }
 
@@ -57,12 +58,16 @@ func newCDF(r Run, sc scale) cdf {
 		body.path("curve "+class, cdfHeight, stepPath(survival, a.Hold.Summary, sc), 1)
 		ticks := 0
 		for _, v := range a.Hold.Values {
-			if v.Censored && ticks < maxCutTick {
-				ticks++
-				y := cdfY(doneBy(survival, v.D))
-				body.vline("curve "+class, sc.at(v.D.Seconds()), y-5, y+5)
+			if !v.Censored {
+				continue
 			}
-			c.Cut = c.Cut || v.Censored
+			c.Cut = true
+			if ticks++; ticks > maxCutTick {
+				c.NoTick++
+				continue
+			}
+			y := cdfY(doneBy(survival, v.D))
+			body.vline("curve "+class, sc.at(v.D.Seconds()), y-5, y+5)
 		}
 		c.Legend = append(c.Legend, legendItem{class, fmt.Sprintf("%s (n = %d)", clean(a.Arm.Name), len(a.Hold.Values))})
 		names = append(names, clean(a.Arm.Name))

@@ -129,7 +129,6 @@ type strip struct {
 	Axis  template.HTML
 	// PerMark is how many operations of one place a mark stands for at most; 1: every operation has its own.
 	PerMark int
-	Shown   [kinds]bool
 	N       int
 }
 
@@ -146,7 +145,6 @@ func newStrip(r Run, x Extras, sc scale) strip {
 			counts := bins[i][bin]
 			counts[p.kind]++
 			bins[i][bin] = counts
-			s.Shown[p.kind] = true
 			s.N++
 			n := 0
 			for _, c := range counts {

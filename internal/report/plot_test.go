@@ -94,6 +94,23 @@ func TestStripThinsHonestly(t *testing.T) {
 	}
 }
 
+// TestCDFCountsTicks: the values that were cut and have no tick are counted and said.
+func TestCDFCountsTicks(t *testing.T) {
+	for n, want := range map[int]int{0: 0, maxCutTick: 0, maxCutTick + 7: 7} {
+		r := run("cut", "", lazy())
+		values := r.Arms[0].Hold.Values
+		for i := range values {
+			values[i].Censored = i < n
+		}
+		if got := newCDF(r, lengthScale(r)); got.NoTick != want || got.Cut != (n > 0) {
+			t.Errorf("%d of %d cut: %d without a tick; want %d", n, len(values), got.NoTick, want)
+		}
+		if said := strings.Contains(pageOf(t, r), "7 more that were cut have no tick, a line has 60 at most"); said != (want > 0) {
+			t.Errorf("%d of %d cut: said is %v", n, len(values), said)
+		}
+	}
+}
+
 func TestKinds(t *testing.T) {
 	r := runs()["reproduced"]
 	tr := r.Arms[0].Trials[0]

@@ -35,7 +35,6 @@ type panel struct {
 type timeline struct {
 	Panels  []panel
 	Omitted []string // trials that are not drawn
-	Thinned bool
 }
 
 // newTimeline draws the trials of r, the first of each arm before all second ones where there are too many.
@@ -63,7 +62,6 @@ func newTimeline(r Run, x Extras, sc scale) timeline {
 			if chosen[t.ID] {
 				p := newPanel(t, x.trial(t.ID), sc, top)
 				p.Open = i == 0
-				tl.Thinned = tl.Thinned || p.Drawn < p.N
 				tl.Panels = append(tl.Panels, p)
 			}
 		}

@@ -21,8 +21,9 @@
 			if (!answer.ok) { throw new Error(await answer.text()); }
 			const news = await answer.json();
 			if (news.state !== bar.dataset.state) {
-				const text = await (await fetch("/", { cache: "no-store" })).text();
-				const page = new DOMParser().parseFromString(text, "text/html");
+				const fresh = await fetch("/", { cache: "no-store" });
+				if (!fresh.ok) { throw new Error(await fresh.text()); }
+				const page = new DOMParser().parseFromString(await fresh.text(), "text/html");
 				renew(page);
 				bar.dataset.state = page.getElementById("live").dataset.state;
 			}
