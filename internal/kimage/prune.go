@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // keepObjects is how many object directories of a source are kept: one for each preemption model, twice. Each takes
@@ -53,7 +55,7 @@ func (s Store) Prune(ctx context.Context, age time.Duration) ([]Pruned, error) {
 		if ctx.Err() != nil {
 			return gone, ctx.Err()
 		}
-		p, err := s.prune(ctx, dir, age)
+		p, err := s.prune(dir, age)
 		if err != nil {
 			return gone, fmt.Errorf("prune %s: %w", dir, err)
 		}
@@ -64,12 +66,10 @@ func (s Store) Prune(ctx context.Context, age time.Duration) ([]Pruned, error) {
 	return gone, nil
 }
 
-func (s Store) prune(ctx context.Context, dir string, age time.Duration) (Pruned, error) {
-	moment, cancel := context.WithTimeout(ctx, time.Millisecond)
-	defer cancel()
-	unlock, err := s.lock(moment, "source-"+filepath.Base(dir))
-	if err != nil {
-		return Pruned{}, ctx.Err() // somebody builds there
+func (s Store) prune(dir string, age time.Duration) (Pruned, error) {
+	unlock, err := s.tryLock("source-" + filepath.Base(dir))
+	if err != nil || unlock == nil {
+		return Pruned{}, err // nil: somebody builds there
 	}
 	defer unlock()
 	p := Pruned{Dir: dir}
@@ -96,4 +96,23 @@ func (s Store) prune(ctx context.Context, dir string, age time.Duration) (Pruned
 		return Pruned{}, err
 	}
 	return p, os.RemoveAll(dir)
+}
+
+// tryLock is lock in a single try: unlock is nil where somebody else has the lock, or had it a moment ago.
+func (s Store) tryLock(name string) (unlock func(), err error) {
+	l := flock.New(s.lockPath(name))
+	if err := os.MkdirAll(filepath.Dir(l.Path()), 0o755); err != nil {
+		return nil, fmt.Errorf("lock the kernel cache: %w", err)
+	}
+	ok, err := l.TryLock()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lock the kernel cache: %w", err)
+	case !ok:
+		return nil, nil
+	case !current(l):
+		_ = l.Unlock() // a lock on a file that has no name any more
+		return nil, nil
+	}
+	return func() { s.release(l) }, nil
 }

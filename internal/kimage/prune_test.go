@@ -45,6 +45,16 @@ func TestPrune(t *testing.T) {
 	mustBuild(t, s, fakeSource, Build{Preempt: rcu.Full}) // the source comes back
 }
 
+// A lock that can't be taken is not one that somebody has.
+func TestPruneLockError(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	writeFile(t, filepath.Join(s.Dir, "sources", "a", "tree", "Makefile"), nil)
+	writeFile(t, filepath.Join(s.Dir, "locks"), nil) // no directory
+	if gone, err := s.Prune(t.Context(), 0); err == nil || len(gone) > 0 {
+		t.Errorf("Prune = %v, %v; want an error", gone, err)
+	}
+}
+
 func TestSweepObjects(t *testing.T) {
 	w := workTree{t.TempDir()}
 	now := time.Now()
