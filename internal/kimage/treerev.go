@@ -64,8 +64,8 @@ func (s Store) revSource(ctx context.Context, spec Spec, path, rev string) (sour
 		}
 	}
 	work := workTree{filepath.Join(s.Dir, "sources", "rev_"+shortSum(path))}
-	src := source{name: strings.TrimSuffix(spec.Path, "@"+rev) + " at " + r.describe(ctx), digest: state.digest(), work: work}
-	_, src.version, _ = strings.Cut(src.name, " at ")
+	src := source{version: r.describe(ctx), digest: state.digest(), work: work}
+	src.name = strings.TrimSuffix(spec.Path, "@"+rev) + " at " + src.version
 	src.fill = func(ctx context.Context) error {
 		if _, err := os.Stat(work.tree()); err != nil {
 			s.say(fmt.Sprintf("taking the %d files of %s from its repository, which is left as it is", len(state.There), src.name))

@@ -168,12 +168,14 @@ func TestRevisionErrors(t *testing.T) {
 			t.Errorf("%s: %v; want a SpecError with %q", spec, err, want)
 		}
 	}
-	// A directory with an @ in its name is one.
-	at := filepath.Join(t.TempDir(), "me@work")
+	// A directory with an @ in its name is one, and " at " in it is no version.
+	at := filepath.Join(t.TempDir(), "me@work at night")
 	if err := os.Rename(r.dir, at); err != nil {
 		t.Fatal(err)
 	}
-	mustBuild(t, s, "tree:"+at+"@v6.12", Build{})
+	if img := mustBuild(t, s, "tree:"+at+"@v6.12", Build{}); img.Version != "v6.12" || img.Source != at+" at v6.12" {
+		t.Errorf("Version %q, Source %q", img.Version, img.Source)
+	}
 	// A kernel below the root of its repository, and git's variables in the environment as below a hook.
 	t.Setenv("GIT_DIR", plain)
 	t.Setenv("GIT_INDEX_FILE", filepath.Join(plain, "index"))
