@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/napistall/napistall/internal/rcu"
+	"github.com/napistall/napistall/internal/testenv"
 )
 
 // A fakeRepo is a repository of a fake kernel.
@@ -22,7 +23,7 @@ type fakeRepo struct {
 func newFakeRepo(t *testing.T) fakeRepo {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("no git")
+		testenv.Lacks(t, "git", err.Error())
 	}
 	r := fakeRepo{t, filepath.Join(t.TempDir(), "linux")}
 	for name, text := range fakeTree() {
