@@ -35,7 +35,7 @@ func (f treeFile) same(info fs.FileInfo) bool {
 // A treeState is what is known of a user's tree and of our copy of it.
 type treeState struct {
 	There  map[string]treeFile `json:"there"`
-	Copied map[string]string   `json:"copied"` // what the copy has, as in line
+	Copied map[string]string   `json:"copied"` // what the copy has, as in line; empty where, or while, that isn't known
 }
 
 // line is what of a file makes a difference to a build.
@@ -233,17 +233,22 @@ func copyTree(ctx context.Context, work workTree, want treeState, read func(stri
 	if err := os.MkdirAll(work.tree(), 0o755); err != nil {
 		return err
 	}
-	copied := maps.Clone(work.state().Copied)
-	if copied == nil {
-		copied = make(map[string]string)
+	copied, err := work.copied(ctx, journal)
+	if err != nil {
+		return err
 	}
-	// What was copied is written down whatever happens, so that the next time goes on from there. A kill
-	// loses it, and everything is compared again.
+	// While files are written nothing stands there as copied: after a kill all are compared again. On any other
+	// way out what was copied is written down, so that the next time goes on from there.
+	list := filepath.Join(work.dir, "tree.json")
+	if err := writeJSON(list, treeState{There: want.There}); err != nil {
+		return err
+	}
 	defer func() {
-		_ = writeJSON(filepath.Join(work.dir, "tree.json"), treeState{want.There, copied}) // lost, it costs time
+		_ = writeJSON(list, treeState{want.There, copied}) // lost, it costs time
 	}()
 	for name := range copied {
 		if _, ok := want.There[name]; !ok {
+			copied[name] = ""
 			if err := work.place(journal, name, nil); err != nil {
 				return err
 			}
@@ -257,12 +262,37 @@ func copyTree(ctx context.Context, work workTree, want treeState, read func(stri
 		if copied[name] == f.line() {
 			continue
 		}
+		copied[name] = ""
 		if err := work.copyFile(journal, name, f, read); err != nil {
 			return err
 		}
 		copied[name] = f.line()
 	}
 	return nil
+}
+
+// copied returns what the copy has of every file, as in line; empty where that isn't known. After a copy that was
+// killed it is known of none: they are those that are there, and those that a patch may have taken away.
+func (w workTree) copied(ctx context.Context, journal map[string]bool) (map[string]string, error) {
+	if known := w.state().Copied; len(known) > 0 {
+		return known, nil
+	}
+	found := make(map[string]string)
+	for name := range journal {
+		found[name] = ""
+	}
+	err := filepath.WalkDir(w.tree(), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if d.IsDir() {
+			return nil
+		}
+		rel, err := filepath.Rel(w.tree(), p)
+		found[rel] = ""
+		return err
+	})
+	return found, err
 }
 
 // copyFile takes one file over.

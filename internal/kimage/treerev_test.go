@@ -1,7 +1,9 @@
 package kimage
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,5 +196,141 @@ func TestRevisionBelow(t *testing.T) {
 	img := mustBuild(t, s, "tree:"+filepath.Join(r.dir, "below/linux")+"@v1", Build{})
 	if !strings.Contains(read(t, img.Path), "not the upper one") {
 		t.Error("the kernel is not of the directory that was named")
+	}
+}
+
+// A copyTest has two trees with files of every kind that come, go and change, and a patch.
+type copyTest struct {
+	t       *testing.T
+	a, b    treeState
+	dirs    [2]string // of a, b
+	patches []patch
+}
+
+func newCopyTest(t *testing.T) *copyTest {
+	t.Helper()
+	a, b := fakeTree(), fakeTree()
+	a["gone/a.c"], b["gone"] = "a", "a file now"
+	b["added.c"], b["deep/er/added.c"] = "b", "b"
+	b["Makefile"], b["Kconfig"] = "none:\n", "another\n"
+	b["net/core/dev.c"] = strings.Replace(fakeDev, "not the", "no longer the", 1)
+	c := &copyTest{t: t, dirs: [2]string{t.TempDir(), t.TempDir()}}
+	for i, files := range []map[string]string{a, b} {
+		for name, text := range files {
+			writeFile(t, filepath.Join(c.dirs[i], name), []byte(text))
+		}
+		if err := os.Symlink("Kconfig", filepath.Join(c.dirs[i], fmt.Sprint("link", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(c.dirs[0], "Makefile"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.a, c.b = c.look(c.dirs[0]), c.look(c.dirs[1])
+	var err error
+	if c.patches, err = readPatches([]string{"yield-on-exit.patch"}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *copyTest) look(dir string) treeState {
+	c.t.Helper()
+	state, err := Store{}.scanTree(c.t.Context(), dir, workTree{c.t.TempDir()})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return state
+}
+
+func (c *copyTest) patch(work workTree, patches []patch) {
+	c.t.Helper()
+	if _, _, err := work.patch(patches, func(text string) (string, string) { return text, "" }); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// patched is a copy of a with the patch.
+func (c *copyTest) patched() workTree {
+	c.t.Helper()
+	work := workTree{c.t.TempDir()}
+	if err := copyTree(c.t.Context(), work, c.a, fileOf(c.dirs[0])); err != nil {
+		c.t.Fatal(err)
+	}
+	c.patch(work, c.patches)
+	return work
+}
+
+// becomes checks that a copy of a tree into work is that tree, whatever was there.
+func (c *copyTest) becomes(what string, work workTree, want treeState, dir string) {
+	c.t.Helper()
+	if err := copyTree(c.t.Context(), work, want, fileOf(dir)); err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
+	c.patch(work, nil)
+	lines := func(s treeState) map[string]string {
+		all := make(map[string]string)
+		for name, f := range s.There {
+			all[name] = f.line()
+		}
+		return all
+	}
+	if d := cmp.Diff(lines(want), lines(c.look(work.tree()))); d != "" {
+		c.t.Errorf("%s: the tree is not what was copied:\n%s", what, d)
+	}
+}
+
+// A copy that is killed leaves what is on disk at that moment. Any tree can be copied over it.
+func TestCopyKilled(t *testing.T) {
+	c := newCopyTest(t)
+	work, read := c.patched(), fileOf(c.dirs[1])
+	var left []string
+	err := copyTree(t.Context(), work, c.b, func(name string, f treeFile) (content, error) {
+		left = append(left, t.TempDir())
+		text, err := read(name, f)
+		return text, errors.Join(err, os.CopyFS(left[len(left)-1], os.DirFS(work.dir)))
+	})
+	if err != nil || len(left) < 6 {
+		t.Fatalf("copied %d files: %v", len(left), err)
+	}
+	for i, dir := range left {
+		again := t.TempDir()
+		if err := os.CopyFS(again, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		c.becomes(fmt.Sprintf("back after a kill at file %d", i), workTree{dir}, c.a, c.dirs[0])
+		c.becomes(fmt.Sprintf("on after a kill at file %d", i), workTree{again}, c.b, c.dirs[1])
+	}
+}
+
+// So it can where a copy was interrupted or met an error, with all there that one before it, killed, had copied.
+func TestCopyInterrupted(t *testing.T) {
+	c := newCopyTest(t)
+	read := fileOf(c.dirs[1])
+	for at := range c.b.There {
+		for _, want := range []error{context.Canceled, os.ErrPermission} {
+			work := c.patched()
+			if err := copyTree(t.Context(), work, c.b, read); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(work.dir, "tree.json")); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			err := copyTree(ctx, work, c.b, func(name string, f treeFile) (content, error) {
+				if name == at && want == os.ErrPermission {
+					return nil, want
+				}
+				if name == at {
+					cancel()
+				}
+				return read(name, f)
+			})
+			if err != nil && !errors.Is(err, want) {
+				t.Fatalf("cut at %s: %v; want %v", at, err, want)
+			}
+			c.becomes(fmt.Sprintf("back after %v at %s", err, at), work, c.a, c.dirs[0])
+		}
 	}
 }
