@@ -95,7 +95,23 @@ func (s Store) prune(dir string, age time.Duration) (Pruned, error) {
 	if err != nil {
 		return Pruned{}, err
 	}
-	return p, os.RemoveAll(dir)
+	return p, s.discard(dir)
+}
+
+// discard removes a source's directory. It goes to the work directories first, as one: half a source would be taken for a
+// whole one, and what is left there the next sweep takes away.
+func (s Store) discard(dir string) error {
+	work := filepath.Join(s.Dir, "work", filepath.Base(dir))
+	if err := os.MkdirAll(filepath.Dir(work), 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(work); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, work); err != nil {
+		return err
+	}
+	return os.RemoveAll(work)
 }
 
 // tryLock is lock in a single try: unlock is nil where somebody else has the lock, or had it a moment ago.

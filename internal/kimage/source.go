@@ -131,11 +131,8 @@ func (s Store) sweepSources(prefix, keep string) {
 		if dir == keep {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		unlock, err := s.lock(ctx, "source-"+filepath.Base(dir))
-		cancel()
-		if err == nil {
-			_ = os.RemoveAll(dir) // the next sweep tries again
+		if unlock, err := s.tryLock("source-" + filepath.Base(dir)); err == nil && unlock != nil {
+			_ = s.discard(dir) // the next sweep tries again
 			unlock()
 		}
 	}
