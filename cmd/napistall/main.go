@@ -33,6 +33,9 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if isGate(args) {
+		err = gateStatus(err)
+	}
 	if err != nil {
 		complain(err)
 	}

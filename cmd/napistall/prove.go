@@ -66,11 +66,7 @@ the bisection.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.set = cmd.Flags().Changed
 			c.words = repeatWords(cmd.Flags())
-			err := c.run(cmd)
-			if c.gate {
-				return gateStatus(err)
-			}
-			return err
+			return c.run(cmd)
 		},
 	}
 	c.flags(cmd.Flags())

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/napistall/napistall/internal/explain"
 	"github.com/napistall/napistall/internal/kimage"
@@ -44,6 +47,17 @@ func gateResult(w io.Writer, run report.Run) error {
 		return gateError{gateBad, errStalls}
 	}
 	return gateError{gateSkip, errors.New("undecided: git bisect skips this revision")}
+}
+
+// isGate reports whether a command line is one of prove --gate, even if it can't be understood: what is wrong with
+// its flags and arguments is found before the command itself is run.
+func isGate(args []string) bool {
+	command := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	return command >= 0 && args[command] == "prove" && slices.ContainsFunc(args, func(a string) bool {
+		name, value, given := strings.Cut(a, "=")
+		on, err := strconv.ParseBool(value)
+		return name == "--gate" && (!given || on || err != nil)
+	})
 }
 
 // gateStatus gives an error of prove --gate the status by which git bisect does the right thing. Whatever would be the

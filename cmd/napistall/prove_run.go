@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,7 +30,7 @@ func (c proveCommand) start(cmd *cobra.Command, p provePlan) error {
 	ctx := cmd.Context()
 	store, err := newStore(c.cache, c.offline)
 	if err != nil {
-		return err
+		return notHereError{err}
 	}
 	b, backendName, err := place{backend: c.backend, accel: c.accel, store: store}.open()
 	if err != nil {
@@ -57,8 +56,11 @@ func (c proveCommand) start(cmd *cobra.Command, p provePlan) error {
 	if err := p.tell(os.Stderr, builds, b.Slots()); err != nil {
 		return err
 	}
-	if err := needQEMU(p.e.Arms, backendName); err != nil {
+	if p, err = c.needQEMU(p, backendName); err != nil {
 		return err
+	}
+	if err := canKeep(store.Dir); len(builds) > 0 && err != nil {
+		return notHereError{fmt.Errorf("keep kernels in %s: %w", store.Dir, err)}
 	}
 	if _, err := os.Lstat(c.dir); c.dir != "" && err == nil {
 		return usagef("%s exists already: choose another --dir, or go on with that run by --resume %[1]s", c.dir)
@@ -71,42 +73,9 @@ func (c proveCommand) start(cmd *cobra.Command, p provePlan) error {
 	}
 	dir, err := c.create(ctx, p, backendName)
 	if err != nil {
-		return err
+		return notHereError{err} // the next revision's run would be kept in the same place
 	}
 	return c.walk(cmd, b, dir)
-}
-
-// A notHereError says that this machine can't, whatever the source is.
-type notHereError struct{ error }
-
-func (e notHereError) Unwrap() error { return e.error }
-
-// notHere marks an error that matches errors.ErrUnsupported.
-func notHere(err error) error {
-	if errors.Is(err, errors.ErrUnsupported) {
-		return notHereError{err}
-	}
-	return err
-}
-
-// needQEMU returns an error if what boots the arms' kernels is missing: better now than after the builds.
-func needQEMU(arms []experiment.Arm, backendName string) error {
-	if backendName != "qemu" {
-		return nil
-	}
-	for _, a := range arms {
-		binary, pkg := "qemu-system-x86_64", "qemu-system-x86"
-		switch {
-		case a.Config.Arch == "arm64":
-			binary, pkg = "qemu-system-aarch64", "qemu-system-arm"
-		case a.Config.Arch == "armhf" || a.Kernel == mainlineKernel:
-			binary, pkg = "qemu-system-arm", "qemu-system-arm"
-		}
-		if _, err := exec.LookPath(binary); err != nil {
-			return notHereError{fmt.Errorf("arm %s: no %s here: install Debian's package %s: %w", a.Name, binary, pkg, errors.ErrUnsupported)}
-		}
-	}
-	return nil
 }
 
 // buildAll builds what isn't there. A kernel that the source can't have is left for its arms to say; none at all is an error.
@@ -149,7 +118,12 @@ func (c proveCommand) shipped(ctx context.Context, store kimage.Store, p provePl
 	if ctx.Err() != nil {
 		return p, err
 	}
-	slog.Warn(fmt.Sprintf("without the kernel as it is shipped: %v", err))
+	return c.withoutShipped(p, err)
+}
+
+// withoutShipped is the plan without the kernel that is only fetched, and says why.
+func (c proveCommand) withoutShipped(p provePlan, why error) (provePlan, error) {
+	slog.Warn(fmt.Sprintf("without the kernel as it is shipped: %v", why))
 	q := p.Proving
 	q.Notes = append(slices.Clone(q.Notes), fmt.Sprintf("a current kernel as it is shipped, %s, is not in the table: it could not be had.", p.Mainline))
 	q.Mainline = ""
@@ -168,7 +142,7 @@ func (c proveCommand) create(ctx context.Context, p provePlan, backendName strin
 	if c.dir != "" {
 		return runCommand{dir: c.dir}.create(p.text, plan)
 	}
-	runs, err := c.outOfTree()
+	runs, err := p.outOfTree()
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +192,7 @@ func (c proveCommand) walk(cmd *cobra.Command, b backend.Backend, dir *rundir.Di
 	runErr := runTrials(cmd.Context(), b, dir)
 	run, err := c.finish(cmd.OutOrStdout(), dir, runErr)
 	if errors.Is(runErr, context.Canceled) {
-		slog.Info(fmt.Sprintf("%d of %d trials are kept: go on with napistall prove --resume %s", len(dir.Done()), len(dir.Plan().Trials), dir.Path()))
+		slog.Info(fmt.Sprintf("%d of %d trials are kept: %s", len(dir.Done()), len(dir.Plan().Trials), c.again(dir)))
 	}
 	closeErr := dir.Close()
 	if err := errors.Join(runErr, err, closeErr); err != nil {
@@ -234,6 +208,14 @@ func (c proveCommand) walk(cmd *cobra.Command, b backend.Backend, dir *rundir.Di
 		return fmt.Errorf("%w: %d of %d, see above", errUnmet, run.Unmet(), len(run.Results))
 	}
 	return nil
+}
+
+// again says how to go on after a stop. A gate's one arm is tried anew: by then another revision may be checked out.
+func (c proveCommand) again(dir *rundir.Dir) string {
+	if c.gate {
+		return "run the same command again"
+	}
+	return "go on with napistall prove --resume " + dir.Path()
 }
 
 // runTrials runs what is left of dir's plan, with progress on stderr.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -28,62 +26,30 @@ func (c proveCommand) sourceOf(ctx context.Context) (spec string, r experiment.R
 		}
 		return spec, r, nil
 	}
-	path, rev := splitTree(c.tree)
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", r, fmt.Errorf("find %s: %w", path, err)
-		}
-		path = filepath.Join(home, rest)
+	tree, makefile, err := readTree(ctx, "tree:"+c.tree)
+	if wrong, ok := errors.AsType[*kimage.SpecError](err); ok {
+		return "", r, usagef("--tree %s: %s", c.tree, wrong.Msg)
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return "", r, err
-	}
-	makefile, err := treeMakefile(ctx, path, rev)
 	if err != nil {
-		return "", r, err
+		return "", r, notHere(err)
 	}
-	if r, err = makefileRelease(makefile); err != nil {
+	if r, err = makefileRelease(string(makefile)); err != nil {
 		return "", r, usagef("--tree %s: that is no kernel source: %w", c.tree, err)
 	}
-	spec = "tree:" + path
-	if rev != "" {
-		spec += "@" + rev
-	}
-	return spec, r, nil
+	return tree.String(), r, nil
 }
 
-// splitTree cuts PATH@REV. A directory whose name has the @ in it is one.
-func splitTree(tree string) (path, rev string) {
-	at := strings.LastIndexByte(tree, '@')
-	if _, err := os.Stat(tree); err == nil || at < 0 {
-		return tree, ""
-	}
-	return tree[:at], tree[at+1:]
-}
-
-// treeMakefile returns the Makefile of a tree as it stands, or at a revision.
-func treeMakefile(ctx context.Context, path, rev string) (string, error) {
-	if rev == "" {
-		text, err := os.ReadFile(filepath.Join(path, "Makefile"))
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", usagef("--tree %s: that is no kernel source: it has no Makefile", path)
-		}
-		return string(text), err
-	}
-	if _, err := os.Stat(path); err != nil {
-		return "", usagef("--tree %s: there is no such directory", path)
-	}
-	cmd := exec.CommandContext(ctx, "git", "-C", path, "show", rev+":Makefile")
-	out, err := cmd.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		first, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
-		return "", usagef("--tree %s@%s: %s", path, rev, first)
-	}
+// readTree finds a tree and returns its Makefile.
+func readTree(ctx context.Context, text string) (tree kimage.TreeAt, makefile []byte, err error) {
+	spec, err := kimage.ParseSpec(text)
 	if err != nil {
-		return "", fmt.Errorf("read %s at %s: %w", path, rev, err)
+		return tree, nil, err
 	}
-	return string(out), nil
+	if tree, err = kimage.FindTree(spec); err != nil {
+		return tree, nil, err
+	}
+	makefile, err = tree.ReadFile(ctx, "Makefile")
+	return tree, makefile, err
 }
 
 var (
@@ -120,26 +86,42 @@ func parseProveRelease(text string) (experiment.Release, error) {
 
 // outOfTree returns the directory below which a run is kept: runs where we are, unless that is in the tree, where
 // it would be taken for a part of it.
-func (c proveCommand) outOfTree() (string, error) {
+func (p provePlan) outOfTree() (string, error) {
 	const here = "runs"
-	if c.tree == "" {
+	if !strings.HasPrefix(p.Kernel, "tree:") {
 		return here, nil
 	}
-	path, _ := splitTree(c.tree)
-	tree, err := filepath.Abs(path)
+	spec, err := kimage.ParseSpec(p.Kernel)
 	if err != nil {
 		return "", err
 	}
-	cwd, err := filepath.Abs(".")
+	tree, err := kimage.FindTree(spec)
 	if err != nil {
 		return "", err
 	}
-	if rel, err := filepath.Rel(tree, cwd); err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return here, nil
+	if in, err := inside(tree.Dir); err != nil || !in {
+		return here, err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", usagef("this is the tree itself, where no run is kept, and %w: say where with --dir", err)
 	}
 	return filepath.Join(cache, "napistall", here), nil
+}
+
+// inside reports whether we are in dir or below it, by whatever links.
+func inside(dir string) (bool, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false, err
+	}
+	cwd, err := os.Getwd()
+	if err == nil {
+		cwd, err = filepath.EvalSymlinks(cwd)
+	}
+	if err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(dir, cwd)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../"), err
 }

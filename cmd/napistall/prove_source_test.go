@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,19 +44,75 @@ func FuzzMakefileRelease(f *testing.F) {
 	})
 }
 
-func TestSplitTree(t *testing.T) {
+func TestReadTree(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "a@b"), 0o755); err != nil {
+	t.Setenv("HOME", dir)
+	for _, name := range []string{"linux", "a@b", "top/linux"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "Makefile"), []byte(name+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "top", "Makefile"), []byte("not this\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for tree, want := range map[string][2]string{
-		filepath.Join(dir, "a@b"):       {filepath.Join(dir, "a@b"), ""},
-		filepath.Join(dir, "a@b@v6.1"):  {filepath.Join(dir, "a@b"), "v6.1"},
-		filepath.Join(dir, "gone@v6.1"): {filepath.Join(dir, "gone"), "v6.1"},
-		"linux":                         {"linux", ""},
+	for _, name := range []string{"linux", "a@b", "top"} {
+		gitIn(t, filepath.Join(dir, name), "init", "-q")
+		gitIn(t, filepath.Join(dir, name), "add", ".")
+		gitIn(t, filepath.Join(dir, name), "commit", "-qm", "one")
+	}
+	t.Setenv("GIT_DIR", filepath.Join(dir, "gone")) // as below a hook
+	for tree, want := range map[string]kimage.TreeAt{
+		"~/linux":           {Dir: filepath.Join(dir, "linux")},
+		"~/linux@HEAD@{0}":  {Dir: filepath.Join(dir, "linux"), Rev: "HEAD@{0}"},
+		"~/a@b":             {Dir: filepath.Join(dir, "a@b")},
+		"~/a@b@HEAD":        {Dir: filepath.Join(dir, "a@b"), Rev: "HEAD"},
+		"~/top/linux@HEAD":  {Dir: filepath.Join(dir, "top/linux"), Rev: "HEAD"},
+		"~/gone@HEAD":       {},
+		"~/linux@--all":     {},
+		"~/linux@HEAD:":     {},
+		"~/linux/Makefile":  {},
+		"~/linux@v6.12@{1}": {},
 	} {
-		if path, rev := splitTree(tree); path != want[0] || rev != want[1] {
-			t.Errorf("splitTree(%q) = %q, %q; want %q", tree, path, rev, want)
+		got, makefile, err := readTree(t.Context(), "tree:"+tree)
+		if want == (kimage.TreeAt{}) {
+			if _, ok := errors.AsType[*kimage.SpecError](err); !ok {
+				t.Errorf("readTree(%q) = %v, %v; want a SpecError", tree, got, err)
+			}
+			continue
+		}
+		name, _ := filepath.Rel(dir, want.Dir) // both are absolute
+		if got != want || string(makefile) != name+"\n" || err != nil {
+			t.Errorf("readTree(%q) = %v, %q, %v; want %v", tree, got, makefile, err, want)
+		}
+	}
+}
+
+func gitIn(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.org"}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+func TestIsGate(t *testing.T) {
+	for line, want := range map[string]bool{
+		"prove --gate":               true,
+		"prove --tree --gate":        true, // an unset variable
+		"--gate prove":               true,
+		"prove --gate=true --nosuch": true,
+		"prove --gate=perhaps":       true,
+		"prove --gate=false":         false,
+		"prove --gates":              false,
+		"prove":                      false,
+		"run --gate":                 false,
+		"":                           false,
+	} {
+		if got := isGate(strings.Fields(line)); got != want {
+			t.Errorf("isGate(%q) = %v; want %v", line, got, want)
 		}
 	}
 }
