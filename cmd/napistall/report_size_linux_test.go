@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,13 +114,44 @@ func TestLargeReport(t *testing.T) {
 		{[]string{"--format", "kcidb"}, 4 * time.Second},
 	} {
 		cmd := exec.CommandContext(t.Context(), bin, append([]string{"report", filepath.Join(dir, "run"), "-o", os.DevNull}, c.args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
+		peak, out, err := peakOf(cmd)
+		if err != nil {
 			t.Fatalf("%v: %v\n%s", cmd, err, out)
 		}
-		used := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		t.Logf("%v: %v user, %d MB", c.args, cmd.ProcessState.UserTime(), used.Maxrss>>10)
-		if cmd.ProcessState.UserTime() > c.user || used.Maxrss>>10 > 300 {
-			t.Errorf("%v takes %v of user CPU time and %d MB; want %v and 300 MB at most", c.args, cmd.ProcessState.UserTime(), used.Maxrss>>10, c.user)
+		t.Logf("%v: %v user, %d MB", c.args, cmd.ProcessState.UserTime(), peak>>20)
+		if cmd.ProcessState.UserTime() > c.user || peak>>20 > 300 || peak == 0 {
+			t.Errorf("%v takes %v of user CPU time and %d MB; want %v and 300 MB at most", c.args, cmd.ProcessState.UserTime(), peak>>20, c.user)
+		}
+	}
+}
+
+// peakOf runs cmd and returns the most memory in bytes that it had, but for its last milliseconds. Its rusage would not do: to the
+// kernel what this process had when it started cmd is cmd's, too (exec_mmap, setmax_mm_hiwater_rss).
+func peakOf(cmd *exec.Cmd) (peak int64, out []byte, err error) {
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Start(); err != nil { // the program has begun when it returns
+		return 0, nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	status := fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return peak, text.Bytes(), err
+		case <-tick.C:
+		}
+		b, err := os.ReadFile(status)
+		if err != nil {
+			continue // it has ended
+		}
+		if _, rest, ok := strings.Cut(string(b), "VmHWM:"); ok {
+			if kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64); err == nil {
+				peak = max(peak, kb<<10)
+			}
 		}
 	}
 }
