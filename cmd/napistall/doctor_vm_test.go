@@ -48,9 +48,7 @@ type doctorRun struct {
 }
 
 // boot runs doctorguest in a guest and returns what the programs there did, the console, and whether times mean
-// anything. What doctor asks of a kernel, to count its polls, makes that kernel patch its own code while the loop runs
-// through it, 10,000 times a second: just what TCG with a thread for each CPU gets wrong before QEMU 8.1 (see
-// internal/backend/qemu). A guest that died of it has one thread in the next try, where no two CPUs run at once.
+// anything.
 func (g doctorGuest) boot(t *testing.T) (runs map[string]doctorRun, console string, timed bool) {
 	t.Helper()
 	testenv.Need(t, g.need, testenv.Apt, testenv.Go)
@@ -68,25 +66,19 @@ func (g doctorGuest) boot(t *testing.T) (runs map[string]doctorRun, console stri
 	}
 	initrd := filepath.Join(t.TempDir(), "initrd")
 	g.initramfs(t, img, initrd)
-	var text []byte
-	threads := "multi"
-	if err := backendtest.Retry(t, func() (err error) {
-		if text, err = g.run(t, img.Path, initrd, threads); err != nil {
-			threads = "single"
-		}
-		return err
-	}); err != nil {
+	text, threads, err := backendtest.Boot(t, func(threads string) *exec.Cmd { return g.command(t, img.Path, initrd, threads) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	runs = readRuns(t, string(text))
 	if !bytes.Contains(text, []byte("@@ over")) || bytes.Contains(text, []byte("@@ failed")) {
 		t.Fatalf("the guest did not come to its end:\n%s", text)
 	}
-	return runs, string(text), threads == "multi"
+	return runs, string(text), threads == backendtest.ThreadEach
 }
 
-// run boots the guest once, its CPUs run as -accel's threads says, and returns its console.
-func (g doctorGuest) run(t *testing.T, kernel, initrd, threads string) ([]byte, error) {
+// command starts the guest, its CPUs run as threads says.
+func (g doctorGuest) command(t *testing.T, kernel, initrd, threads string) *exec.Cmd {
 	t.Helper()
 	args := append(slices.Clone(g.qemu[1:]), "-accel", "tcg,thread="+threads, "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
 		"-serial", "stdio", "-kernel", kernel, "-initrd", initrd, "-append", g.append+" quiet panic=1")
@@ -97,7 +89,7 @@ func (g doctorGuest) run(t *testing.T, kernel, initrd, threads string) ([]byte, 
 			break
 		}
 	}
-	return backendtest.Boot(cmd)
+	return cmd
 }
 
 func fileExists(name string) bool {

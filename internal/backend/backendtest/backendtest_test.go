@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,16 +172,39 @@ func TestCheckFinds(t *testing.T) {
 
 // A guest that dies of an emulator's mistake is the machine's fault, and no other end is.
 func TestBoot(t *testing.T) {
-	console, err := Boot(exec.CommandContext(t.Context(), "sh", "-c", "echo up; echo 'Kernel panic - not syncing: Attempted to kill init!'"))
+	console, err := boot(exec.CommandContext(t.Context(), "sh", "-c", "echo up; echo 'Kernel panic - not syncing: Attempted to kill init!'"))
 	if err != nil || !strings.Contains(string(console), "panic") {
 		t.Errorf("Boot = %q, %v; want the console", console, err)
 	}
-	_, err = Boot(exec.CommandContext(t.Context(), "sh", "-c", "echo '[   16.9] Oops: int3: 0000 [#1] SMP NOPTI'; echo '[   16.9] CPU: 1'"))
+	_, err = boot(exec.CommandContext(t.Context(), "sh", "-c", "echo '[   16.9] Oops: int3: 0000 [#1] SMP NOPTI'; echo '[   16.9] CPU: 1'"))
 	broke, ok := errors.AsType[*backend.MachineError](err)
 	if !ok || !strings.Contains(strings.Join(broke.Last, "\n"), "CPU: 1") {
 		t.Errorf("Boot = %v; want a MachineError with the oops", err)
 	}
-	if _, err := Boot(exec.CommandContext(t.Context(), "false")); err == nil || errors.As(err, &broke) {
+	if _, err := boot(exec.CommandContext(t.Context(), "false")); err == nil || errors.As(err, &broke) {
 		t.Errorf("Boot of a program that fails = %v; want its error", err)
+	}
+}
+
+// A guest that died of stale code gets one thread from then on; what else went wrong is not tried again.
+func TestBootTakesOneThread(t *testing.T) {
+	var tried []string
+	console, threads, err := Boot(t, func(threads string) *exec.Cmd {
+		tried = append(tried, threads)
+		if threads == ThreadEach {
+			return exec.CommandContext(t.Context(), "echo", "Oops: int3: 0000 [#1] SMP NOPTI")
+		}
+		return exec.CommandContext(t.Context(), "echo", "up")
+	})
+	if err != nil || string(console) != "up\n" || threads != ThreadOne || !slices.Equal(tried, []string{ThreadEach, ThreadOne}) {
+		t.Errorf("Boot = %q, %q, %v with %q; want up, with one thread the second time", console, threads, err, tried)
+	}
+	tried = nil
+	_, _, err = Boot(t, func(threads string) *exec.Cmd {
+		tried = append(tried, threads)
+		return exec.CommandContext(t.Context(), "false")
+	})
+	if err == nil || len(tried) != 1 {
+		t.Errorf("Boot = %v with %q; want an error, and one try", err, tried)
 	}
 }

@@ -56,15 +56,14 @@ func TestVM(t *testing.T) {
 			default:
 				limit *= 4
 			}
-			args := append(tc.qemu[1:], "-accel", "tcg,thread=multi", "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
+			args := append(tc.qemu[1:], "-smp", "2", "-m", "512", "-display", "none", "-no-reboot", "-nic", "none",
 				"-serial", "stdio", "-kernel", img.Path, "-initrd", initrd, "-append", tc.append+" quiet panic=1 "+killsVar+"="+kills)
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			var console []byte
-			if err := backendtest.Retry(t, func() (err error) {
-				console, err = backendtest.Boot(exec.CommandContext(ctx, tc.qemu[0], args...))
-				return err
-			}); err != nil {
+			console, _, err := backendtest.Boot(t, func(threads string) *exec.Cmd {
+				return exec.CommandContext(ctx, tc.qemu[0], append(args, "-accel", "tcg,thread="+threads)...)
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
 			text := string(console)
