@@ -25,8 +25,8 @@ func TestMechanismPage(t *testing.T) {
 }
 
 // holdPage runs the commands that the page at path shows, in at least so many parts of text and commands, and holds it
-// to what they print.
-func holdPage(t *testing.T, path string, least int) {
+// to what they print. Beside napistall they have the programs that the packages of tools build.
+func holdPage(t *testing.T, path string, least int, tools ...string) {
 	t.Helper()
 	testenv.Need(t, testenv.Go)
 	page, err := os.ReadFile(path)
@@ -41,9 +41,11 @@ func holdPage(t *testing.T, path string, least int) {
 	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "bin", "napistall"), ".") // without the race detector: ten times as fast
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, out)
+	for _, pkg := range append(tools, ".") { // without the race detector: ten times as fast
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "bin")+"/", pkg)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", build, err, out)
+		}
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	parts := consoles(string(page))
