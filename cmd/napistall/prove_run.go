@@ -22,7 +22,6 @@ import (
 	"github.com/napistall/napistall/internal/kimage"
 	"github.com/napistall/napistall/internal/report"
 	"github.com/napistall/napistall/internal/rundir"
-	"github.com/napistall/napistall/internal/runner"
 )
 
 // start says what the plan takes, builds its kernels and runs it.
@@ -218,26 +217,9 @@ func (c proveCommand) again(dir *rundir.Dir) string {
 	return "go on with napistall prove --resume " + dir.Path()
 }
 
-// runTrials runs what is left of dir's plan, with progress on stderr.
-func runTrials(ctx context.Context, b backend.Backend, dir *rundir.Dir) error {
-	screen := newScreen(os.Stderr)
-	slog.SetDefault(slog.New(newPlainHandler(screen)))
-	slog.Info("keeping the run in " + dir.Path())
-	r := runner.Runner{Backend: b, Dir: dir, Progress: screen.progress, Log: slog.Default()}
-	_, err := r.Run(ctx, dir.Plan().Trials)
-	screen.close()
-	return err
-}
-
 // finish prints the run and keeps its table. A run that gave no trial has none; a gate's is only kept.
 func (c proveCommand) finish(stdout io.Writer, dir *rundir.Dir, runErr error) (report.Run, error) {
-	ending := rundir.Ending{State: rundir.Complete}
-	switch {
-	case errors.Is(runErr, context.Canceled):
-		ending.State = rundir.Interrupted
-	case runErr != nil:
-		ending = rundir.Ending{State: rundir.Failed, Why: runErr.Error()}
-	}
+	ending := endingOf(runErr)
 	run := loadRun(dir)
 	run.Interrupted = ending.State == rundir.Interrupted
 	var table bytes.Buffer

@@ -161,7 +161,7 @@ func (c runCommand) start(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return c.walk(cmd, runner.Runner{Backend: b, Dir: dir})
+	return c.walk(cmd, b, dir)
 }
 
 // create makes the run directory: where --dir says, or one that bears the experiment's name and the time, with a number
@@ -208,7 +208,7 @@ func (c runCommand) goOn(cmd *cobra.Command) error {
 	}
 	warnOf(dir)
 	slog.Info(fmt.Sprintf("%s: %d of %d trials are done", c.resume, len(dir.Done()), len(dir.Plan().Trials)))
-	return c.walk(cmd, runner.Runner{Backend: b, Dir: dir})
+	return c.walk(cmd, b, dir)
 }
 
 func (c runCommand) place() (backend.Backend, string, error) {
@@ -366,21 +366,15 @@ func (c runCommand) repeat(name string) []string {
 }
 
 // walk runs what is left of the plan, prints the table of what there is, and ends the run directory.
-func (c runCommand) walk(cmd *cobra.Command, r runner.Runner) error {
-	screen := newScreen(os.Stderr)
-	slog.SetDefault(slog.New(newPlainHandler(screen)))
-	slog.Info("keeping the run in " + r.Dir.Path())
-	r.Progress = screen.progress
-	r.Log = slog.Default()
-	_, runErr := r.Run(cmd.Context(), r.Dir.Plan().Trials)
-	screen.close()
+func (c runCommand) walk(cmd *cobra.Command, b backend.Backend, dir *rundir.Dir) error {
+	runErr := runTrials(cmd.Context(), b, dir)
 
-	table, err := c.finish(cmd, r.Dir, runErr)
+	table, err := c.finish(cmd, dir, runErr)
 	if errors.Is(runErr, context.Canceled) {
 		slog.Info(fmt.Sprintf("%d of %d trials are kept: go on with napistall run --resume %s",
-			len(r.Dir.Done()), len(r.Dir.Plan().Trials), r.Dir.Path()))
+			len(dir.Done()), len(dir.Plan().Trials), dir.Path()))
 	}
-	closeErr := r.Dir.Close()
+	closeErr := dir.Close()
 	switch {
 	case runErr != nil:
 		return errors.Join(runErr, err, closeErr)
@@ -392,15 +386,31 @@ func (c runCommand) walk(cmd *cobra.Command, r runner.Runner) error {
 	return nil
 }
 
+// runTrials runs what is left of dir's plan, with progress on stderr.
+func runTrials(ctx context.Context, b backend.Backend, dir *rundir.Dir) error {
+	screen := newScreen(os.Stderr)
+	slog.SetDefault(slog.New(newPlainHandler(screen)))
+	slog.Info("keeping the run in " + dir.Path())
+	r := runner.Runner{Backend: b, Dir: dir, Progress: screen.progress, Log: slog.Default()}
+	_, err := r.Run(ctx, dir.Plan().Trials)
+	screen.close()
+	return err
+}
+
+// endingOf says how a run ended that err stopped, if it did.
+func endingOf(err error) rundir.Ending {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return rundir.Ending{State: rundir.Interrupted}
+	case err != nil:
+		return rundir.Ending{State: rundir.Failed, Why: err.Error()}
+	}
+	return rundir.Ending{State: rundir.Complete}
+}
+
 // finish prints the table and keeps it. A run that gave no trial has none.
 func (c runCommand) finish(cmd *cobra.Command, dir *rundir.Dir, runErr error) (report.Run, error) {
-	ending := rundir.Ending{State: rundir.Complete}
-	switch {
-	case errors.Is(runErr, context.Canceled):
-		ending.State = rundir.Interrupted
-	case runErr != nil:
-		ending = rundir.Ending{State: rundir.Failed, Why: runErr.Error()}
-	}
+	ending := endingOf(runErr)
 	run := loadRun(dir)
 	run.Interrupted = ending.State == rundir.Interrupted
 	var table, shown bytes.Buffer

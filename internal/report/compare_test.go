@@ -5,15 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/napistall/napistall/internal/explain"
 )
@@ -127,19 +123,7 @@ func TestCompareGolden(t *testing.T) {
 						t.Errorf("line %d has %d characters: %q", i+1, runes(line), line)
 					}
 				}
-				file := filepath.Join("testdata", name+"."+ext)
-				if *update {
-					if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d := cmp.Diff(string(want), got); d != "" {
-					t.Errorf("%s (-want +got):\n%s", file, d)
-				}
+				golden(t, name+"."+ext, got)
 			})
 		}
 	}

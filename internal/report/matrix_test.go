@@ -2,13 +2,9 @@ package report
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/explain"
@@ -72,19 +68,7 @@ func TestMatrix(t *testing.T) {
 			{"mail", MatrixMail},
 		} {
 			got := written(t, f.write, r)
-			file := filepath.Join("testdata", name+"."+f.name)
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("%s (-want +got):\n%s", file, d)
-			}
+			golden(t, name+"."+f.name, got)
 		}
 	}
 }

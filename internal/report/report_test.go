@@ -60,19 +60,7 @@ func TestGolden(t *testing.T) {
 				if again := written(t, f.write, runs()[name]); again != got {
 					t.Error("the same run gives other bytes")
 				}
-				file := filepath.Join("testdata", name+"."+f.name)
-				if *update {
-					if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d := cmp.Diff(string(want), got); d != "" {
-					t.Errorf("%s (-want +got):\n%s", file, d)
-				}
+				golden(t, name+"."+f.name, got)
 			})
 		}
 	}
@@ -316,5 +304,23 @@ func BenchmarkText200kSamples(b *testing.B) {
 		if err := Text(io.Discard, r, Options{Long: true}); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// golden holds got to the file called name in testdata, which -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", file, d)
 	}
 }

@@ -5,15 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/napistall/napistall/internal/experiment"
 	"github.com/napistall/napistall/internal/explain"
@@ -87,20 +83,7 @@ func TestStoryGoldens(t *testing.T) {
 			if err := write(&b, s); err != nil {
 				t.Fatalf("%s.%s: %v", name, form, err)
 			}
-			path := filepath.Join("testdata", "story-"+name+"."+form)
-			if *update {
-				if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(b.String(), "\n")); diff != "" {
-				t.Errorf("%s, -want +got:\n%s", path, diff)
-			}
+			golden(t, "story-"+name+"."+form, b.String())
 		}
 	}
 }
